@@ -3,8 +3,12 @@
 //! `STAYPUT_WORKLOADS_CC` chooses the compiler (`gcc` brings libgomp, `clang` libomp); without it the `cc` crate's
 //! choice stands (`CC`, then `cc`). `STAYPUT_WORKLOADS_MARCH` chooses the instruction set as `-march` takes it;
 //! without it, `native`, and with an empty value the compiler's own portable default.
+//!
+//! Hybrid versions, of MPI ranks with OpenMP threads, are made once for each MPI whose `mpicc` is there. In the place of the others
+//! stands a program that says what was missing.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs, io};
 
 /// An executable of this package: a `[[bin]]` of `Cargo.toml` without a main of its own.
@@ -32,15 +36,11 @@ const WIDE: &[&str] = &["-mprefer-vector-width=512"];
 const PROGRAMS: [Program; 15] = [
     Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: WIDE },
     Program { executable: "npb-cg", sources: &["npb/cg.c"], tuning: &[] },
-    Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/fft.c"], tuning: WIDE },
+    Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/diffusion.c", "npb/fft.c"], tuning: WIDE },
     Program { executable: "npb-bt", sources: &["npb/bt.c", "npb/scheme.c", "npb/flow.c"], tuning: WIDE },
     Program { executable: "npb-sp", sources: &["npb/sp.c", "npb/scheme.c", "npb/flow.c"], tuning: WIDE },
     Program { executable: "npb-lu", sources: &["npb/lu.c", "npb/surface.c", "npb/flow.c"], tuning: WIDE },
-    Program {
-        executable: "climate",
-        sources: &["climate/climate.c", "climate/budget.c", "climate/core.c", "climate/filter.c", "climate/sphere.c"],
-        tuning: WIDE,
-    },
+    Program { executable: "climate", sources: CLIMATE, tuning: WIDE },
     Program { executable: "mva", sources: &["jobs/mva.c"], tuning: WIDE },
     Program { executable: "matrix", sources: &["jobs/matrix.c"], tuning: WIDE },
     Program { executable: "gravity", sources: &["jobs/gravity.c", "jobs/octree.c"], tuning: WIDE },
@@ -61,8 +61,56 @@ const PROGRAMS: [Program; 15] = [
     Program { executable: "affinity-oltp", sources: &["affinity/oltp.c", "harness/scratch.c"], tuning: &[] },
 ];
 
+const CLIMATE: &[&str] = &[
+    "climate/climate.c",
+    "climate/budget.c",
+    "climate/core.c",
+    "climate/filter.c",
+    "climate/halo.c",
+    "climate/sphere.c",
+];
+
+/// The programs that have a hybrid version, which is called `climate-openmpi` where Open MPI is what it is linked with.
+const HYBRIDS: [Program; 2] = [
+    Program { executable: "climate", sources: CLIMATE, tuning: WIDE },
+    Program { executable: "npb-ft", sources: &["npb/ft_pencils.c", "npb/diffusion.c", "npb/fft.c"], tuning: WIDE },
+];
+
+/// An MPI that hybrid programs are linked with.
+struct Mpi {
+    /// What the executables' names end with.
+    name: &'static str,
+    title: &'static str,
+    /// Its compiler where Debian has installed several; elsewhere it is called `mpicc`.
+    compiler: &'static str,
+    package: &'static str,
+    /// A macro that its `mpi.h` alone defines.
+    mark: &'static str,
+}
+
+const MPIS: [Mpi; 2] = [
+    Mpi {
+        name: "openmpi",
+        title: "Open MPI",
+        compiler: "mpicc.openmpi",
+        package: "libopenmpi-dev",
+        mark: "OMPI_MAJOR_VERSION",
+    },
+    Mpi { name: "mpich", title: "MPICH", compiler: "mpicc.mpich", package: "libmpich-dev", mark: "MPICH_VERSION" },
+];
+
+/// What programs of an MPI are compiled and linked with, as its compiler says.
+struct Wrapped {
+    include: Vec<PathBuf>,
+    link: Vec<String>,
+}
+
 /// Where the interface to the allocator of CPUs is.
 const SHARE: &str = "../crates/share/include";
+
+/// The ranks of a program that has no others, and of a hybrid one.
+const ALONE: &str = "harness/ranks_alone.c";
+const RANKS: &str = "harness/ranks_mpi.c";
 
 /// Linked into every program.
 const HARNESS: [&str; 6] = [
@@ -106,7 +154,7 @@ fn build() -> Result<(), String> {
     for program in &PROGRAMS {
         let compiled = |march: March| {
             let mut build = of_march(march);
-            build.files(program.sources).files(HARNESS);
+            build.files(program.sources).files(HARNESS).file(ALONE);
             for flag in program.tuning {
                 build.flag_if_supported(flag);
             }
@@ -133,15 +181,114 @@ fn build() -> Result<(), String> {
         runtime.iter().for_each(|argument| link(argument));
         link("-lm");
 
-        // One argument a line, for tests that compile an altered copy just as it is compiled here.
-        let mut command = vec![compiler.path().to_string_lossy().into_owned()];
-        command.extend(build.get_compiler().args().iter().map(|flag| flag.to_string_lossy().into_owned()));
-        command.extend(program.sources.iter().chain(&HARNESS).map(|source| (*source).to_owned()));
-        command.push("-lm".into());
-        fs::write(out_dir.join(format!("{}.command", program.executable)), command.join("\n"))
-            .map_err(|e| format!("cannot write to {}: {e}", out_dir.display()))?;
+        let sources = program.sources.iter().chain(&HARNESS).chain([&ALONE]);
+        write_command(program.executable, &build, sources, &[], &out_dir)?;
+    }
+    for mpi in &MPIS {
+        let wrapped = wrapped(mpi, &compiler);
+        for program in &HYBRIDS {
+            let executable = format!("{}-{}", program.executable, mpi.name);
+            match &wrapped {
+                Some(wrapped) => link_hybrid(&executable, program, mpi, wrapped, &runtime, &out_dir)?,
+                None => link_refusal(&executable, mpi, &out_dir)?,
+            }
+        }
+        if wrapped.is_none() {
+            println!(
+                "cargo::warning=there is no {} ({}, of Debian's {}): climate and npb-ft are built without ranks of it",
+                mpi.title, mpi.compiler, mpi.package
+            );
+        }
     }
     Ok(())
+}
+
+/// Writes how a program was compiled, one argument a line, for tests that compile an altered copy just as it is compiled here.
+fn write_command<'s>(
+    executable: &str,
+    build: &cc::Build,
+    sources: impl Iterator<Item = &'s &'s str>,
+    link: &[String],
+    out_dir: &Path,
+) -> Result<(), String> {
+    let compiler = build.get_compiler();
+    let mut command = vec![compiler.path().to_string_lossy().into_owned()];
+    command.extend(compiler.args().iter().map(|flag| flag.to_string_lossy().into_owned()));
+    command.extend(sources.map(|source| (*source).to_owned()));
+    command.extend(link.iter().cloned());
+    command.push("-lm".into());
+    fs::write(out_dir.join(format!("{executable}.command")), command.join("\n"))
+        .map_err(|e| format!("cannot write to {}: {e}", out_dir.display()))
+}
+
+/// What `mpi`'s own compiler adds to a command line; none where there is no such compiler. Its mpi.h says whose it is, since `mpicc` is
+/// anybody's name.
+fn wrapped(mpi: &Mpi, compiler: &cc::Tool) -> Option<Wrapped> {
+    if env::var_os("HOST") != env::var_os("TARGET") {
+        return None;
+    }
+    [mpi.compiler, "mpicc"].into_iter().find_map(|name| {
+        let output = Command::new(name).arg("-show").output().ok().filter(|output| output.status.success())?;
+        let line = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words = || line.split_whitespace().skip(1);
+        let include: Vec<PathBuf> = words().filter_map(|word| word.strip_prefix("-I")).map(PathBuf::from).collect();
+        let links = |word: &&str| ["-L", "-l", "-Wl,-rpath"].iter().any(|option| word.starts_with(option));
+        let link = words().filter(links).map(String::from).collect();
+        let mut preprocessor = compiler.to_command();
+        preprocessor.args(include.iter().map(|directory| format!("-I{}", directory.display())));
+        preprocessor.args(["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"]);
+        let macros = preprocessor.output().ok().filter(|output| output.status.success())?;
+        let is_its = String::from_utf8_lossy(&macros.stdout).contains(&format!("#define {} ", mpi.mark));
+        is_its.then_some(Wrapped { include, link })
+    })
+}
+
+/// Compiles and links the hybrid version of a program.
+fn link_hybrid(
+    executable: &str,
+    program: &Program,
+    mpi: &Mpi,
+    wrapped: &Wrapped,
+    runtime: &[String; 2],
+    out_dir: &Path,
+) -> Result<(), String> {
+    // In a folder of its own: each MPI has its own object of the same source.
+    let folder = out_dir.join(mpi.name);
+    fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+    let mut build = base();
+    build.out_dir(&folder).files(program.sources).files(HARNESS).file(RANKS).includes(&wrapped.include);
+    for flag in program.tuning {
+        build.flag_if_supported(flag);
+    }
+    let objects = build
+        .try_compile_intermediates()
+        .map_err(|e| format!("the C program {executable} does not compile with {}: {e}", mpi.title))?;
+    let objects = objects.iter().map(|object| object.to_string_lossy().into_owned());
+    for argument in objects.chain(wrapped.link.iter().chain(runtime).cloned()).chain(["-lm".into()]) {
+        println!("cargo::rustc-link-arg-bin={executable}={argument}");
+    }
+    let sources = program.sources.iter().chain(&HARNESS).chain([&RANKS]);
+    write_command(executable, &build, sources, &wrapped.link, out_dir)
+}
+
+/// In its place, a program that says what was missing.
+fn link_refusal(executable: &str, mpi: &Mpi, out_dir: &Path) -> Result<(), String> {
+    let folder = out_dir.join(executable);
+    fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+    let quoted = |text: &str| format!("\"{text}\"");
+    let objects = base()
+        .out_dir(&folder)
+        .file("harness/without_mpi.c")
+        .define("HYBRID_NAME", &*quoted(executable))
+        .define("MPI_NAME", &*quoted(mpi.title))
+        .define("MPI_PACKAGE", &*quoted(mpi.package))
+        .try_compile_intermediates()
+        .map_err(|e| format!("harness/without_mpi.c does not compile: {e}"))?;
+    for object in &objects {
+        println!("cargo::rustc-link-arg-bin={executable}={}", object.display());
+    }
+    fs::write(out_dir.join(format!("{executable}.command")), "")
+        .map_err(|e| format!("cannot write to {}: {e}", out_dir.display()))
 }
 
 /// Whether the compiler makes AVX-512 instructions as it is asked to.

@@ -198,7 +198,7 @@ static void run_file(const char *path, struct result *result) {
     if (memory_refused() || !order_by_degree(&matrix, order) ||
         !supernodes_find(&supernodes, &matrix, order))
         return;
-    const struct memory_left left = memory_left();
+    const struct memory_left left = memory_left(1);
     if (factor_bytes(&supernodes) > (double)left.bytes) {
         result_fail(result, "%s: its factor needs %.0f MiB of memory but %s leaves %.0f MiB", path,
                     ceil(factor_bytes(&supernodes) / (1024.0 * 1024.0)), left.limit,

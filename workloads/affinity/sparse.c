@@ -312,7 +312,7 @@ static bool read_elements(struct reader *reader, bool pattern, size_t rows, size
     /* Twice the elements, the matrix, and what is counted by rows. */
     const double needed =
         (double)most * (2.0 * sizeof(struct element) + 12.0) + (double)rows * 24.0;
-    if (needed > (double)memory_left().bytes)
+    if (needed > (double)memory_left(1).bytes)
         return refuse(reader, "%zu rows and %zu elements take %.0f MiB, more than there is", rows,
                       count, needed / (1024.0 * 1024.0));
     struct element *elements = memory_pages(most, sizeof *elements);

@@ -1,6 +1,8 @@
 #include "core.h"
 
+#include "halo.h"
 #include "memory.h"
+#include "ranks.h"
 #include "team.h"
 
 #include <math.h>
@@ -28,15 +30,11 @@
  * Threads. Each owns a band of rows, and computes for itself what it needs of its neighbours'
  * fluxes: one barrier a stage is enough. Every row is computed the same way whoever does it, so
  * that the result does not depend on the number of threads.
+ *
+ * Ranks. The bands of a rank's threads are consecutive rows. What the outermost threads read of
+ * other ranks' rows is sent behind each stage (halo.h), and computed by nobody twice but fluxes,
+ * as between threads; so the result doesn't depend on the number of ranks either.
  */
-
-/*
- * The rows of cells and of u that a thread owns, and the rows of v. There is a row of v between any
- * two rows of cells; it belongs with the one nearer to the pole, with which it is filtered.
- */
-struct band {
-    int first, end, first_v, end_v;
-};
 
 /* Of the row of v south of cell row `row`: the row of cells nearer to the pole. */
 static int poleward(const struct core *core, int row) {
@@ -50,33 +48,46 @@ static int cost_of(const struct core *core, int row) {
     return COST_CELLS + (filter_reaches(&core->filter, row) ? COST_FILTER : 0);
 }
 
-/* The row that begins nearest to `share` / `shares` of all rows' cost. */
-static int row_at(const struct core *core, int share, int shares) {
-    const int rows = core->sphere.rows;
-    const int64_t total = (int64_t)rows * COST_CELLS + 2 * core->filter.filtered * COST_FILTER;
-    int64_t cost = 0;
-    int row = 0;
-    while (row < rows && (2 * cost + cost_of(core, row)) * shares < 2 * total * share)
+/* The row that begins nearest to `share` / `shares` of the cost of all rows from `begin` to `end`.
+ */
+static int row_at(const struct core *core, int begin, int end, int share, int shares) {
+    int64_t total = 0, cost = 0;
+    for (int row = begin; row < end; row++)
+        total += cost_of(core, row);
+    int row = begin;
+    while (row < end && (2 * cost + cost_of(core, row)) * shares < 2 * total * share)
         cost += cost_of(core, row++);
     return row;
 }
 
-/* A thread's first row. No thread is without a row as long as there are rows. */
-static int first_row(const struct core *core, int thread, int threads) {
-    const int rows = core->sphere.rows, workers = threads < rows ? threads : rows;
-    int row = 0;
+/* A thread's first of those rows. No thread is without a row as long as there are rows. */
+static int first_row(const struct core *core, int begin, int end, int thread, int threads) {
+    const int rows = end - begin, workers = threads < rows ? threads : rows;
+    int row = begin;
     for (int before = 1; before <= thread && before <= workers; before++) {
-        const int balanced = row_at(core, before, workers);
+        const int balanced = row_at(core, begin, end, before, workers);
         row = balanced > row + 1 ? balanced : row + 1;
     }
     const int left = thread < workers ? workers - thread : 0; /* a row for each of these */
-    return row < rows - left ? row : rows - left;
+    return row < end - left ? row : end - left;
 }
 
 static struct band band_of(const struct core *core, int thread, int threads) {
-    const int equator = core->sphere.rows / 2;
-    const int first = first_row(core, thread, threads), end = first_row(core, thread + 1, threads);
-    return (struct band){first, end, first + (first < equator), end + (end < equator)};
+    const struct band all = halo_rank(core, ranks_mine());
+    return halo_band(core, first_row(core, all.first, all.end, thread, threads),
+                     first_row(core, all.first, all.end, thread + 1, threads));
+}
+
+/* Gives each rank the rows of as many equal threads as it has. */
+static void share_rows(const struct core *core, const int *threads, int *first) {
+    const int rows = core->sphere.rows, ranks = ranks_count();
+    int all = 0, before = 0;
+    for (int rank = 0; rank < ranks; rank++)
+        all += threads[rank];
+    for (int rank = 0; rank <= ranks; rank++) {
+        first[rank] = first_row(core, 0, rows, before, all);
+        before += rank < ranks ? threads[rank] : 0;
+    }
 }
 
 /* A thread's rows for what it works out and hands on. Two of a kind: those of even, of odd rows. */
@@ -315,13 +326,8 @@ static void begin_row_of_cells(struct core *core, const struct weather *weather,
 static void begin_row_of_corners(struct core *core, const struct weather *weather, int row) {
     const struct sphere *sphere = &core->sphere;
     const double latitude = sphere_latitude(sphere, row), height = sphere_cell_height(sphere);
-    const double rotation = 2.0 * EARTH_ROTATION * corner_area(sphere, row);
     const bool pole = row == 0 || row == sphere->rows;
     double *v = core_row(core, core->v[0], row);
-    core->planetary[row] = (struct planetary){
-        .upright = rotation * sin(latitude) * cos(weather->tilt),
-        .sideways = pole ? 0.0 : -rotation * cos(latitude) * sin(weather->tilt),
-    };
     for (int i = 0; i < sphere->columns; i++)
         v[i] = height * weather->northward(sphere_longitude(sphere, i + 0.5), latitude);
     close_row(v, sphere->columns);
@@ -331,16 +337,41 @@ static void begin_row_of_corners(struct core *core, const struct weather *weathe
             core_row(core, core->v[stage], row)[i] = 0.0;
 }
 
+static struct planetary planetary_at(const struct core *core, double tilt, int row) {
+    const struct sphere *sphere = &core->sphere;
+    const double latitude = sphere_latitude(sphere, row);
+    const double rotation = 2.0 * EARTH_ROTATION * corner_area(sphere, row);
+    const bool pole = row == 0 || row == sphere->rows;
+    return (struct planetary){
+        .upright = rotation * sin(latitude) * cos(tilt),
+        .sideways = pole ? 0.0 : -rotation * cos(latitude) * sin(tilt),
+    };
+}
+
+/* Fills the rows that this rank owns, and those of others that its stages read. */
 void core_begin(struct core *core, const struct weather *weather) {
+    const int rows = core->sphere.rows, mine = ranks_mine();
+    const struct band own = halo_rank(core, mine);
+    for (int row = 0; row <= rows; row++)
+        core->planetary[row] = planetary_at(core, weather->tilt, row);
 #pragma omp parallel
     {
-        const struct band band = band_of(core, omp_get_thread_num(), omp_get_num_threads());
-        for (int row = band.first; row < band.end; row++) {
+        const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+        const struct band band = band_of(core, thread, threads);
+        const struct span cells = halo_cells(core, own), corners = halo_corners(core, own);
+        const bool has_rows = band.first < band.end;
+        const bool is_first = has_rows && band.first == own.first;
+        const bool is_last = has_rows && band.end == own.end;
+        for (int row = is_first ? cells.first : band.first; row < (is_last ? cells.end : band.end);
+             row++)
             begin_row_of_cells(core, weather, row);
+        for (int row = is_first ? corners.first : band.first;
+             row < (is_last ? corners.end : band.end); row++)
             begin_row_of_corners(core, weather, row);
-        }
     }
-    begin_row_of_corners(core, weather, core->sphere.rows);
+    /* What rank 0 collects later is what others own, and nobody owns the rows at the poles. */
+    if (mine == 0)
+        begin_row_of_corners(core, weather, rows);
 }
 
 /* One run: what its threads share. */
@@ -358,12 +389,17 @@ static void take_steps(struct member *me, void *shared) {
     struct workspace work;
     workspace_lay_out(&work, core->workspaces + (size_t)me->thread * workspace_doubles(columns),
                       columns);
-    team_barrier(me->team);
+    team_meet(me);
     const double start = omp_get_wtime();
     for (int step = 0; step < run->steps; step++)
         for (int stage = 0; stage < STAGES; stage++) {
             advance_band(core, stage, band, &work);
             team_barrier(me->team);
+            if (ranks_count() > 1) {
+                if (me->thread == 0)
+                    halo_exchange(core, (stage + 1) % STAGES);
+                team_barrier(me->team);
+            }
         }
     result_time(run->result, me, start);
     result_worked(run->result, band.first < band.end);
@@ -386,6 +422,21 @@ static uint64_t field_doubles(int columns) {
     return (uint64_t)core_stride(columns) * (uint64_t)(columns / 2 + 1);
 }
 
+/* Which rank has which rows, and what it sends the others. */
+static void share_out(struct core *core) {
+    const int ranks = ranks_count();
+    core->halo = memory_pages(1, sizeof *core->halo);
+    int *threads = memory_pages((size_t)ranks, sizeof *threads);
+    int *first = memory_pages((size_t)ranks + 1, sizeof *first);
+    if (memory_refused())
+        return;
+    ranks_each(omp_get_max_threads(), threads);
+    share_rows(core, threads, first);
+    *core->halo = (struct halo){.first = first};
+    if (ranks > 1)
+        halo_create(core);
+}
+
 void core_create(struct core *core, int columns) {
     *core = (struct core){.sphere = {columns, columns / 2}};
     const struct sphere *sphere = &core->sphere;
@@ -402,6 +453,7 @@ void core_create(struct core *core, int columns) {
     core->cosine = memory_pages((size_t)columns, sizeof *core->cosine);
     core->workspaces = memory_pages((size_t)omp_get_max_threads() * workspace_doubles(columns),
                                     sizeof *core->workspaces);
+    share_out(core);
     if (memory_refused())
         return;
     for (int i = 0; i < columns; i++)
@@ -419,9 +471,34 @@ void core_create(struct core *core, int columns) {
 
 int core_useful_threads(int columns) { return columns / 2; }
 
+void core_collect(struct core *core) {
+    if (ranks_count() > 1)
+        halo_collect(core);
+}
+
+/* The rows of a field that this rank touches: all of those of rank 0, which collects them. */
+static uint64_t rows_touched(int columns, int threads, bool collected) {
+    const int ranks = ranks_count(), rows = columns / 2;
+    if (ranks == 1 || (collected && ranks_mine() == 0))
+        return (uint64_t)rows + 1;
+    struct core core = {.sphere = {columns, rows}};
+    core.filter.rows = rows;
+    core.filter.filtered = filter_rows(&core.sphere);
+    const int all = ranks * threads, before = ranks_mine() * threads;
+    const int first = first_row(&core, 0, rows, before, all);
+    const int end = first_row(&core, 0, rows, before + threads, all);
+    const struct band own = halo_band(&core, first, end);
+    const struct span corners = halo_corners(&core, own), cells = halo_cells(&core, own);
+    return (uint64_t)((corners.end > cells.end ? corners.end : cells.end) -
+                      (corners.first < cells.first ? corners.first : cells.first));
+}
+
 uint64_t core_bytes(int columns, int threads) {
     const struct sphere sphere = {columns, columns / 2};
-    const uint64_t fields = (3 * STAGES + 1) * field_doubles(columns) * sizeof(double);
+    /* Of the first stage, and the surface, all rows are collected. */
+    const uint64_t rows = 4 * rows_touched(columns, threads, true) +
+                          3 * (STAGES - 1) * rows_touched(columns, threads, false);
+    const uint64_t fields = rows * core_stride(columns) * sizeof(double);
     const uint64_t tables = (uint64_t)sphere.rows * sizeof(struct metric) +
                             ((uint64_t)sphere.rows + 1) * sizeof(struct planetary) +
                             (uint64_t)columns * sizeof(double);

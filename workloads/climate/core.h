@@ -53,6 +53,7 @@ struct core {
     struct planetary *planetary; /* a row of corners */
     double *cosine;              /* of the longitude, a corner */
     double *workspaces;          /* of the threads */
+    struct halo *halo;           /* what ranks have for one another */
     double step;                 /* seconds */
 };
 
@@ -65,8 +66,13 @@ static inline double *core_row(const struct core *core, double *field, int row) 
     return field + (size_t)row * core_stride(core->sphere.columns) + GHOST;
 }
 
-/* A core with as many rows as half its columns, a power of two. */
+/*
+ * A core with as many rows as half its columns, a power of two. Each rank owns some of them, and
+ * touches no memory but theirs and that of their neighbours.
+ */
 void core_create(struct core *core, int columns);
+
+/* For this rank, if all have as many threads. */
 uint64_t core_bytes(int columns, int threads);
 
 /* Threads that find work, each in a row or more. */
@@ -87,6 +93,9 @@ struct cap {
 };
 
 struct cap core_cap(const struct core *core, int stage, bool north);
+
+/* Has rank 0 hold the present state of all rows, for those functions that look at all of them. */
+void core_collect(struct core *core);
 
 /* The depth of the fluid in a cell, in metres. */
 double core_depth(const struct core *core, int row, int column);

@@ -206,7 +206,7 @@ static double response_to(const struct sphere *sphere, int row, int wave) {
     return sine <= width ? 1.0 : width / sine;
 }
 
-static int rows_to_filter(const struct sphere *sphere) {
+int filter_rows(const struct sphere *sphere) {
     int row = 0;
     while (sphere_latitude(sphere, row + 0.5) < -FILTER_LATITUDE)
         row++;
@@ -218,7 +218,7 @@ void filter_create(struct filter *filter, const struct sphere *sphere) {
     *filter = (struct filter){
         .columns = columns,
         .rows = sphere->rows,
-        .filtered = rows_to_filter(sphere),
+        .filtered = filter_rows(sphere),
         .first_radix = __builtin_ctz((unsigned)vectors) % 2 == 0 ? 4 : 2,
     };
     filter->root_re = memory_pages((size_t)vectors, sizeof(double));
@@ -251,6 +251,5 @@ void filter_create(struct filter *filter, const struct sphere *sphere) {
 
 uint64_t filter_bytes(const struct sphere *sphere) {
     const uint64_t columns = (uint64_t)sphere->columns;
-    return (2 * (columns / LANES) + (2 + (uint64_t)rows_to_filter(sphere)) * columns) *
-           sizeof(double);
+    return (2 * (columns / LANES) + (2 + (uint64_t)filter_rows(sphere)) * columns) * sizeof(double);
 }

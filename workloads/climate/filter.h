@@ -29,6 +29,9 @@ struct filter {
 void filter_create(struct filter *filter, const struct sphere *sphere);
 uint64_t filter_bytes(const struct sphere *sphere);
 
+/* How many rows at either pole it reaches. */
+int filter_rows(const struct sphere *sphere);
+
 static inline bool filter_reaches(const struct filter *filter, int row) {
     return row < filter->filtered || row >= filter->rows - filter->filtered;
 }

@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include "ranks.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +99,7 @@ static void tighten_by_cgroups(struct memory_left *left) {
     fclose(file);
 }
 
-static void tighten_by_address_space(struct memory_left *left) {
+static void tighten_by_address_space(struct memory_left *left, int processes) {
     struct rlimit limit;
     uint64_t pages;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -105,16 +107,19 @@ static void tighten_by_address_space(struct memory_left *left) {
     if (!read_number("/proc/self/statm", "", &pages))
         return;
     const uint64_t used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    tighten(left, limit.rlim_cur > used ? limit.rlim_cur - used : 0, "RLIMIT_AS (ulimit -v)");
+    const uint64_t of_each = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+    uint64_t of_all;
+    if (!__builtin_mul_overflow(of_each, (uint64_t)processes, &of_all))
+        tighten(left, of_all, "RLIMIT_AS (ulimit -v)");
 }
 
-struct memory_left memory_left(void) {
+struct memory_left memory_left(int processes) {
     struct memory_left left = {UINT64_MAX, "no limit"};
     uint64_t available_kib;
     if (read_number("/proc/meminfo", "MemAvailable:", &available_kib))
         tighten(&left, available_kib * 1024, "MemAvailable in /proc/meminfo");
     tighten_by_cgroups(&left);
-    tighten_by_address_space(&left);
+    tighten_by_address_space(&left, processes);
     return left;
 }
 
@@ -137,6 +142,7 @@ void *memory_pages(size_t count, size_t element_bytes) {
     }
     if (pages == NULL) {
         refused = true;
+        ranks_give_up("the system refused the memory that the class needs");
         return NULL;
     }
     struct block *block = (struct block *)(pages + bytes) - 1;

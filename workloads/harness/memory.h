@@ -15,10 +15,11 @@ struct memory_left {
 };
 
 /*
- * The least of MemAvailable, of what the memory cgroup (v1 or v2) and its ancestors leave, and of
- * what RLIMIT_AS leaves. A limit that cannot be read does not count; with none, UINT64_MAX bytes.
+ * What `processes` like this one may take together: the least of MemAvailable, of what the memory
+ * cgroup (v1 or v2) and its ancestors leave, and of what RLIMIT_AS leaves each. A limit that cannot
+ * be read does not count; with none, UINT64_MAX bytes.
  */
-struct memory_left memory_left(void);
+struct memory_left memory_left(int processes);
 
 /*
  * `count` elements of `element_bytes` bytes, uninitialised and aligned to a page, so that each page
@@ -26,7 +27,8 @@ struct memory_left memory_left(void);
  */
 void *memory_pages(size_t count, size_t element_bytes);
 
-/* Whether anything was refused, to any thread: then the run can't go on. */
+/* Whether anything was refused, to any thread: then the run can't go on. With several ranks it
+ * doesn't. */
 bool memory_refused(void);
 
 /* Gives back all that memory_pages gave. */

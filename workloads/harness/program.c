@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include "memory.h"
+#include "ranks.h"
 #include "share.h"
 
 #include <complex.h>
@@ -84,13 +85,16 @@ static bool open_stages(const char *name, FILE **stages) {
 
 void result_time(struct result *result, const struct member *me, double start) {
     if (me->thread == 0) {
-        result->threads = me->team->threads;
-        result->seconds = omp_get_wtime() - start;
+        result->threads = (int)ranks_total((uint64_t)me->team->threads);
+        result->seconds = ranks_largest(omp_get_wtime() - start);
     }
 }
 
+/* Once, whatever the number of ranks. */
 static void say(struct result *result, int exit_code, const char *format, va_list arguments) {
     result->exit_code = exit_code;
+    if (ranks_mine() != 0)
+        return;
     fflush(stdout);
     fprintf(stderr, "%s: ", PROGRAM.name);
     vfprintf(stderr, format, arguments);
@@ -112,6 +116,122 @@ void result_refuse(struct result *result, const char *format, ...) {
 }
 
 void result_worked(struct result *result, bool worked) { result->working += worked; }
+
+/* What the command line asks for. */
+struct request {
+    char letter;      /* of the class; 0 where there is a file */
+    size_t class;     /* its number */
+    const char *file; /* NULL where there is none */
+};
+
+__attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    struct result result;
+    say(&result, EXIT_USAGE, format, arguments);
+    va_end(arguments);
+}
+
+/* False, with a sentence, for what is no class and, where one may be given, no file. */
+static bool read_request(const char *given, bool may_be_file, struct request *request) {
+    const char *letter = strlen(given) == 1 ? strchr(CLASSES, given[0]) : NULL;
+    if (letter != NULL) {
+        *request = (struct request){.letter = *letter, .class = (size_t)(letter - CLASSES)};
+        return true;
+    }
+    *request = (struct request){.file = given};
+    if (may_be_file && PROGRAM.run_file != NULL && strpbrk(given, "./") != NULL)
+        return true;
+    refuse("there is no class `%s`; choose %s", given, CLASSES_TEXT);
+    return false;
+}
+
+/* Whether the class fits into the memory of every node; false with a sentence of the first. */
+static bool fits(const struct request *request) {
+    if (request->file != NULL)
+        return true;
+    const uint64_t mine = PROGRAM.bytes_needed(request->class, omp_get_max_threads());
+    const uint64_t needed = ranks_total_on_node(mine);
+    const struct memory_left left = memory_left(ranks_on_node());
+    const bool lacks = needed > left.bytes;
+    const double me = ranks_mine(), first = -ranks_largest(lacks ? -me : -ranks_count());
+    if (lacks && me == first)
+        fprintf(stderr, "%s: class %c needs %.0f MiB of memory but %s leaves %.0f MiB\n",
+                PROGRAM.name, request->letter, ceil(mebibytes(needed)), left.limit,
+                floor(mebibytes(left.bytes)));
+    return !ranks_any(lacks);
+}
+
+/* Runs what is asked for, and prints what came out. */
+static int conduct(const struct request *request) {
+    const struct program *program = &PROGRAM;
+    share_join();
+    struct result result = {0};
+    if (program->has_graph && !open_stages(program->name, &result.stages))
+        return EXIT_USAGE;
+
+    const char *library = ranks_library();
+    printf("%s: %s\n", program->name, program->title);
+    if (request->file == NULL)
+        printf("class: %c\n", request->letter);
+    else
+        printf("file: %s\n", request->file);
+    printf("compiler: %s\n", COMPILER);
+    if (library != NULL)
+        printf("MPI: %s\n", library);
+    fflush(stdout);
+    if (request->file == NULL)
+        program->run(request->class, &result);
+    else
+        program->run_file(request->file, &result);
+    const bool written = result.stages == NULL || fclose(result.stages) == 0;
+    memory_give_back();
+    if (result.exit_code != EXIT_VERIFIED)
+        return result.exit_code;
+    if (memory_refused() && request->file != NULL) {
+        fprintf(stderr, "%s: the system refused the memory that %s needs\n", program->name,
+                request->file);
+        return EXIT_FAILED;
+    }
+    if (memory_refused()) {
+        fprintf(stderr,
+                "%s: class %c needs %.0f MiB of memory and the system refused to give them\n",
+                program->name, request->letter,
+                ceil(mebibytes(program->bytes_needed(request->class, omp_get_max_threads()))));
+        return EXIT_FAILED;
+    }
+    const bool verified = result.checked > 0 && result.mismatched == 0;
+    const double mops = result.operations / result.seconds * 1e-6;
+    const unsigned long long working = ranks_total((uint64_t)result.working);
+    if (library != NULL)
+        printf("ranks: %d\n", ranks_count());
+    printf("threads: %d\nthreads with work: %llu\nseconds: %.6f\n"
+           "mops: %.*f\nverification: %s\n",
+           result.threads, working, result.seconds, mops < 1.0 ? 9 : 2, mops,
+           verified ? "successful" : "failed");
+    if (fflush(stdout) != 0 || !written) {
+        perror(program->name);
+        return EXIT_FAILED;
+    }
+    return verified ? EXIT_VERIFIED : EXIT_FAILED;
+}
+
+/* Between the beginning and the end of the ranks. Rank 0 alone prints, and its exit code is all's.
+ */
+static int answer(int argc, char **argv) {
+    struct request request;
+    if (argc != 2) {
+        refuse("give one argument, the class: %s", CLASSES_TEXT);
+        return EXIT_USAGE;
+    }
+    if (!read_request(argv[1], true, &request))
+        return EXIT_USAGE;
+    if (!fits(&request))
+        return EXIT_FAILED;
+    if (ranks_mine() != 0 && freopen("/dev/null", "we", stdout) == NULL)
+        ranks_give_up("/dev/null can't be opened");
+    return ranks_from_first(conduct(&request));
+}
 
 int main(int argc, char **argv) {
     const struct program *program = &PROGRAM;
@@ -135,75 +255,20 @@ int main(int argc, char **argv) {
         return EXIT_VERIFIED;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        printf("%s %s (%s)\n", program->name, STAYPUT_VERSION, COMPILER);
+        const char *library = ranks_library();
+        printf("%s %s (%s%s%s)\n", program->name, STAYPUT_VERSION, COMPILER,
+               library == NULL ? "" : "; ", library == NULL ? "" : library);
         return EXIT_VERIFIED;
     }
-    const bool asks_for_threads = argc == 3 && strcmp(argv[1], USEFUL_THREADS_OPTION) == 0;
-    if (argc != 2 && !asks_for_threads) {
-        fprintf(stderr, "%s: give one argument, the class: %s\n", program->name, CLASSES_TEXT);
-        return EXIT_USAGE;
-    }
-    const char *given = argv[argc - 1];
-    const char *letter = strlen(given) == 1 ? strchr(CLASSES, given[0]) : NULL;
-    const char *file = letter == NULL && program->run_file != NULL &&
-                               strpbrk(given, "./") != NULL && !asks_for_threads
-                           ? given
-                           : NULL;
-    if (letter == NULL && file == NULL) {
-        fprintf(stderr, "%s: there is no class `%s`; choose %s\n", program->name, given,
-                CLASSES_TEXT);
-        return EXIT_USAGE;
-    }
-    const size_t class = file == NULL ? (size_t)(letter - CLASSES) : 0;
-    if (asks_for_threads) {
-        printf("%llu\n", (unsigned long long)program->useful_threads(class));
+    if (argc == 3 && strcmp(argv[1], USEFUL_THREADS_OPTION) == 0) {
+        struct request request;
+        if (!read_request(argv[2], false, &request))
+            return EXIT_USAGE;
+        printf("%llu\n", (unsigned long long)program->useful_threads(request.class));
         return EXIT_VERIFIED;
     }
-
-    const uint64_t needed = file == NULL ? program->bytes_needed(class, omp_get_max_threads()) : 0;
-    const struct memory_left left = memory_left();
-    if (needed > left.bytes) {
-        fprintf(stderr, "%s: class %c needs %.0f MiB of memory but %s leaves %.0f MiB\n",
-                program->name, *letter, ceil(mebibytes(needed)), left.limit,
-                floor(mebibytes(left.bytes)));
-        return EXIT_FAILED;
-    }
-
-    share_join();
-    struct result result = {0};
-    if (program->has_graph && !open_stages(program->name, &result.stages))
-        return EXIT_USAGE;
-
-    printf("%s: %s\n%s: %s\ncompiler: %s\n", program->name, program->title,
-           file == NULL ? "class" : "file", given, COMPILER);
-    fflush(stdout);
-    if (file == NULL)
-        program->run(class, &result);
-    else
-        program->run_file(file, &result);
-    const bool written = result.stages == NULL || fclose(result.stages) == 0;
-    memory_give_back();
-    if (result.exit_code != EXIT_VERIFIED)
-        return result.exit_code;
-    if (memory_refused() && file != NULL) {
-        fprintf(stderr, "%s: the system refused the memory that %s needs\n", program->name, file);
-        return EXIT_FAILED;
-    }
-    if (memory_refused()) {
-        fprintf(stderr,
-                "%s: class %c needs %.0f MiB of memory and the system refused to give them\n",
-                program->name, *letter, ceil(mebibytes(needed)));
-        return EXIT_FAILED;
-    }
-    const bool verified = result.checked > 0 && result.mismatched == 0;
-    const double mops = result.operations / result.seconds * 1e-6;
-    printf("threads: %d\nthreads with work: %d\nseconds: %.6f\n"
-           "mops: %.*f\nverification: %s\n",
-           result.threads, result.working, result.seconds, mops < 1.0 ? 9 : 2, mops,
-           verified ? "successful" : "failed");
-    if (fflush(stdout) != 0 || !written) {
-        perror(program->name);
-        return EXIT_FAILED;
-    }
-    return verified ? EXIT_VERIFIED : EXIT_FAILED;
+    ranks_begin(&argc, &argv);
+    const int code = answer(argc, argv);
+    ranks_end();
+    return code;
 }

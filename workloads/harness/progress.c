@@ -17,7 +17,7 @@ enum { SPINS = 4000, SPINS_IN_A_CROWD = 400 };
 
 static int spins = SPINS;
 
-static inline void relax(void) {
+void progress_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -31,6 +31,9 @@ static inline bool reached(uint32_t count, uint32_t wanted) {
 
 void progress_set_crowded(bool crowded) { spins = crowded ? SPINS_IN_A_CROWD : SPINS; }
 
+/* Under an allocator of CPUs it depends on how many there are just now. */
+int progress_spins(void) { return share_is_crowded() ? SPINS_IN_A_CROWD : spins; }
+
 void progress_init(struct progress *progress) {
     atomic_init(&progress->count, 0);
     atomic_init(&progress->sleeping, 0);
@@ -43,12 +46,11 @@ void progress_announce(struct progress *progress, uint32_t count) {
 }
 
 void progress_await(struct progress *progress, uint32_t wanted) {
-    /* Under an allocator of CPUs it depends on how many there are just now. */
-    const int most = share_is_crowded() ? SPINS_IN_A_CROWD : spins;
+    const int most = progress_spins();
     for (int spin = 0; spin < most; spin++) {
         if (reached(atomic_load_explicit(&progress->count, memory_order_acquire), wanted))
             return;
-        relax();
+        progress_relax();
     }
     share_sleep();
     /* Counted first, and the kernel looks at the count again: no wake-up can be missed. */

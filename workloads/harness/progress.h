@@ -17,6 +17,10 @@ struct progress {
 /* Says, before anyone waits, whether threads outnumber CPUs; then they spin for less. */
 void progress_set_crowded(bool crowded);
 
+/* How often a wait looks whether it is over before it sleeps, and what passes in between. */
+int progress_spins(void);
+void progress_relax(void);
+
 /* Starts at 0. */
 void progress_init(struct progress *progress);
 

@@ -3,6 +3,7 @@
 #include "team.h"
 
 #include "memory.h"
+#include "ranks.h"
 #include "share.h"
 
 #include <omp.h>
@@ -36,14 +37,17 @@ void team_run(void (*work)(struct member *me, void *shared), void *shared) {
         /* Of all threads, since a bound one sees only its own place. */
         add_cpus(&cpus);
 #pragma omp barrier
-#pragma omp single
+#pragma omp master
         {
             team_create(&team, omp_get_num_threads());
             stands = !memory_refused();
+            ranks_unite_on_node(&cpus, sizeof cpus);
+            const uint64_t threads = ranks_total_on_node((uint64_t)omp_get_num_threads());
             /* Where CPUs come and go, those of the beginning say nothing. */
-            progress_set_crowded(!share_is_joined() && CPU_COUNT(&cpus) < omp_get_num_threads());
+            progress_set_crowded(!share_is_joined() && (uint64_t)CPU_COUNT(&cpus) < threads);
             share_team(omp_get_num_threads());
         }
+#pragma omp barrier
         if (stands) {
             struct member me = {&team, omp_get_thread_num(), 0};
             work(&me, shared);
@@ -60,6 +64,15 @@ void team_barrier(struct team *team) {
     } else {
         progress_await(&team->generation, next);
     }
+}
+
+void team_meet(const struct member *me) {
+    if (ranks_count() > 1) {
+        team_barrier(me->team);
+        if (me->thread == 0)
+            ranks_barrier();
+    }
+    team_barrier(me->team);
 }
 
 double team_sum(struct member *member, double mine) {

@@ -1,5 +1,6 @@
 /*
- * The threads of one parallel region, working in step. A runtime's own barrier may spin through
+ * The threads of one parallel region of a rank, working in step; member 0 is the process' first
+ * thread. A runtime's own barrier may spin through
  * whole time slices; this one waits as progress.h says.
  */
 #pragma once
@@ -32,6 +33,9 @@ void team_run(void (*work)(struct member *me, void *shared), void *shared);
 
 /* Waits for all threads of the team. What they wrote before, all see afterwards. */
 void team_barrier(struct team *team);
+
+/* Waits for all threads of the teams of all ranks. */
+void team_meet(const struct member *me);
 
 /*
  * The sum of the value that every thread gives, added up in the same order by all, so that it is

@@ -18,38 +18,18 @@
  * costs nothing where numbers are copied anyway: the spectrum is exchanged as it decays, and the
  * field stays exchanged until it is summed.
  */
+#include "diffusion.h"
 #include "fft.h"
 #include "memory.h"
 #include "program.h"
-#include "random.h"
 #include "seat.h"
 #include "team.h"
 
 #include <complex.h>
-#include <math.h>
 #include <omp.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/mman.h>
-
-enum { MAX_STEPS = 25, CHECKSUM_POINTS = 1024 };
-
-static const uint64_t SEED = 314159265;
-static const double TOLERANCE = 1.0e-12;
-static const double ALPHA = 1.0e-6; /* diffusivity */
-struct class {
-    size_t nx, ny, nz;
-    int steps;
-    double checksum[MAX_STEPS][2]; /* real and imaginary parts */
-};
-
-static const struct class CLASSES[] = {
-#include "ft_classes.inc"
-};
-
-/* Random states of neighbouring lines. */
-typedef uint64_t state_vector __attribute__((vector_size(LANES * sizeof(uint64_t))));
 
 /* One run: what the threads share, and what comes out. */
 struct problem {
@@ -57,9 +37,9 @@ struct problem {
     struct fft_element *spectrum; /* [x / LANES][y][z] */
     struct fft_element *field;    /* [z][x / LANES][y], planes plane_step(class) apart */
     struct fft_plan along_x, along_y, along_z;
-    uint64_t re_power[FFT_LONGEST], im_power[FFT_LONGEST]; /* of the generator, along x */
-    double complex point[CHECKSUM_POINTS];                 /* those of the present step */
-    double complex checksum[MAX_STEPS];                    /* written by the first thread */
+    struct diffusion_powers powers;
+    double complex point[CHECKSUM_POINTS];    /* those of the present step */
+    double complex checksum[DIFFUSION_STEPS]; /* written by the first thread */
     struct result *result;
 };
 
@@ -87,11 +67,6 @@ static size_t columns(const struct class *class) { return class->nx / LANES * cl
  */
 static size_t plane_step(const struct class *class) {
     return columns(class) + 4096 / sizeof(struct fft_element) + 1;
-}
-
-static size_t longest(const struct class *class) {
-    const size_t xy = class->nx > class->ny ? class->nx : class->ny;
-    return xy > class->nz ? xy : class->nz;
 }
 
 static struct fft_element *plane(const struct problem *problem, size_t z) {
@@ -122,11 +97,6 @@ static void transform_transposed(const struct fft_plan *plan, struct fft_lines l
     fft_transform(plan, fft_equidistant(work, 1), work, lines);
 }
 
-/* x 2^-46 of every lane; exact, by putting x behind the exponent of 1. */
-static lanes uniform(state_vector state) {
-    return (lanes)(state >> 12 | UINT64_C(0x3ff0000000000000)) - 1.0;
-}
-
 /* Threads that share a plane wait until its first transforms are done. */
 static void plane_barrier(struct worker *me) {
     if (me->shares_plane)
@@ -139,15 +109,11 @@ static void forward_plane(struct worker *me, size_t z) {
     const size_t nx = problem->class->nx, ny = problem->class->ny;
     const size_t x_end = (size_t)me->x_blocks.end, y_end = (size_t)me->y_blocks.end;
     const size_t y_first = ny * z + (size_t)me->y_blocks.begin * LANES;
-    state_vector state; /* in front of each line; there are two numbers to a point */
-    for (size_t lane = 0; lane < LANES; lane++)
-        state[lane] = random_seed(SEED) * random_jump(2 * nx * (y_first + lane));
+    state_vector state = diffusion_states(problem->class, y_first);
     const uint64_t jump = random_jump(2 * nx * LANES);
 
     for (size_t y_block = (size_t)me->y_blocks.begin; y_block < y_end; y_block++, state *= jump) {
-        for (size_t x = 0; x < nx; x++)
-            me->work[x] = (struct fft_element){.re = uniform(state * problem->re_power[x]),
-                                               .im = uniform(state * problem->im_power[x])};
+        diffusion_begin_lines(&problem->powers, nx, state, me->work);
         fft_transform(&problem->along_x, fft_equidistant(me->work, 1), me->work,
                       x_lines(problem, z, y_block));
     }
@@ -204,10 +170,10 @@ static void take_points(const struct worker *me, size_t z) {
     struct problem *problem = me->problem;
     const struct class *class = problem->class;
     size_t first = 1;
-    while (5 * first % class->nz != z)
+    while (diffusion_point(class, first).z != z)
         first++;
     for (size_t j = first; j <= CHECKSUM_POINTS; j += class->nz) {
-        const size_t x = j % class->nx, y = 3 * j % class->ny;
+        const size_t x = diffusion_point(class, j).x, y = diffusion_point(class, j).y;
         if (y / LANES < (size_t)me->y_blocks.begin || y / LANES >= (size_t)me->y_blocks.end)
             continue;
         const struct fft_lines lines = x_lines(problem, z, y / LANES);
@@ -217,33 +183,13 @@ static void take_points(const struct worker *me, size_t z) {
     }
 }
 
-static double complex sum_points(const struct problem *problem) {
-    const struct class *class = problem->class;
-    double complex sum = 0;
-    for (size_t j = 0; j < CHECKSUM_POINTS; j++)
-        sum += problem->point[j];
-    return sum / (double)(class->nx * class->ny * class->nz);
-}
-
-/* By how much each wavenumber of a direction of n points decays within `steps` steps. */
-static void fill_decay(double *decay, size_t n, int steps) {
-    for (size_t k = 0; k < n; k++) {
-        const double wavenumber = k < n / 2 ? (double)k : (double)k - (double)n;
-        decay[k] = exp(-4.0 * ALPHA * M_PI * M_PI * wavenumber * wavenumber * steps);
-    }
-}
-
 /* The roots of unity and the generator's powers. */
 static void make_tables(struct problem *problem) {
     const struct class *class = problem->class;
     fft_plan_make(&problem->along_x, class->nx);
     fft_plan_make(&problem->along_y, class->ny);
     fft_plan_make(&problem->along_z, class->nz);
-    uint64_t power = 1;
-    for (size_t x = 0; x < class->nx; x++) {
-        problem->re_power[x] = power *= RANDOM_MULTIPLIER;
-        problem->im_power[x] = power *= RANDOM_MULTIPLIER;
-    }
+    diffusion_powers_make(&problem->powers, class->nx);
 }
 
 /* From nothing to the spectrum of the initial data. */
@@ -265,9 +211,9 @@ static void forward(struct worker *me) {
 /* From the spectrum to the field after `steps` steps, and its checksum. */
 static void backward(struct worker *me, int steps) {
     struct problem *problem = me->problem;
-    fill_decay(me->decay_x, problem->class->nx, steps);
-    fill_decay(me->decay_y, problem->class->ny, steps);
-    fill_decay(me->decay_z, problem->class->nz, steps);
+    diffusion_decay(me->decay_x, problem->class->nx, steps);
+    diffusion_decay(me->decay_y, problem->class->ny, steps);
+    diffusion_decay(me->decay_z, problem->class->nz, steps);
     for (size_t column = me->first_column; column < me->end_column; column++)
         backward_column(me, column);
     fft_stream_end();
@@ -281,7 +227,7 @@ static void backward(struct worker *me, int steps) {
     team_barrier(me->member.team);
     /* The next points are written behind another barrier. */
     if (me->member.thread == 0)
-        problem->checksum[steps - 1] = sum_points(problem);
+        problem->checksum[steps - 1] = diffusion_checksum(problem->class, problem->point);
 }
 
 /* A thread's part of the benchmark: all up to the spectrum once to warm up, then everything. */
@@ -295,20 +241,11 @@ static void solve(struct worker *me) {
     result_time(problem->result, &me->member, start);
 }
 
-/*
- * Threads that a plane can do with on any machine: each takes some of its lines along x and along
- * y, as many at a time as the widest vectors hold.
- */
-static size_t threads_a_plane(const struct class *class) {
-    enum { WIDEST_LANES = 8 };
-    return (class->nx < class->ny ? class->nx : class->ny) / WIDEST_LANES;
-}
-
 /* Gives a thread its columns, and its planes or lines of one. */
 static void assign_work(struct worker *me) {
     const struct class *class = me->problem->class;
     const int x_blocks = (int)(class->nx / LANES), y_blocks = (int)(class->ny / LANES);
-    const int planes = (int)class->nz, most = planes * (int)threads_a_plane(class);
+    const int planes = (int)class->nz, most = planes * (int)diffusion_threads_a_plane(class);
     const int threads = me->member.team->threads, workers = threads < most ? threads : most;
     me->shares_plane = threads > planes;
     if (me->member.thread >= workers)
@@ -344,7 +281,7 @@ static void work(struct member *member, void *shared) {
     struct worker me = {
         .problem = problem,
         .member = *member,
-        .work = memory_pages(longest(class), sizeof *me.work),
+        .work = memory_pages(diffusion_longest(class), sizeof *me.work),
     };
     assign_work(&me);
     team_barrier(member->team);
@@ -370,34 +307,26 @@ static size_t field_elements(const struct class *class) { return plane_step(clas
 
 static void run(size_t class_index, struct result *result) {
     static struct problem problem; /* too large for a stack */
-    const struct class *class = problem.class = &CLASSES[class_index];
+    const struct class *class = problem.class = &DIFFUSION_CLASSES[class_index];
     problem.spectrum = grid_allocate(spectrum_elements(class));
     problem.field = grid_allocate(field_elements(class));
     problem.result = result;
     team_run(work, &problem);
-    /* NPB's count: it takes 14.8157 + 7.19641 ln N a point up to the spectrum. */
-    const double n = (double)(class->nx * class->ny * class->nz);
-    result->operations =
-        n * (14.8157 + 7.19641 * log(n) + (5.23518 + 7.21113 * log(n)) * class->steps);
-    for (int i = 0; i < class->steps && !memory_refused(); i++) {
-        char name[32];
-        snprintf(name, sizeof name, "checksum %d", i + 1);
-        result_check_complex(result, name, problem.checksum[i],
-                             class->checksum[i][0] + class->checksum[i][1] * I, TOLERANCE);
-    }
+    diffusion_check(class, problem.checksum, result);
 }
 
 static uint64_t bytes_needed(size_t class_index, int threads) {
-    const struct class *class = &CLASSES[class_index];
+    const struct class *class = &DIFFUSION_CLASSES[class_index];
     const uint64_t elements = spectrum_elements(class) + field_elements(class);
-    const uint64_t a_thread = longest(class) * sizeof(struct fft_element) + sizeof(struct worker);
+    const uint64_t a_thread =
+        diffusion_longest(class) * sizeof(struct fft_element) + sizeof(struct worker);
     return elements * sizeof(struct fft_element) + sizeof(struct problem) +
            (uint64_t)threads * a_thread;
 }
 
 static uint64_t useful_threads(size_t class_index) {
-    const struct class *class = &CLASSES[class_index];
-    return class->nz * threads_a_plane(class);
+    const struct class *class = &DIFFUSION_CLASSES[class_index];
+    return class->nz * diffusion_threads_a_plane(class);
 }
 
 const struct program PROGRAM = {

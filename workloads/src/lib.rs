@@ -9,6 +9,7 @@ pub mod recording;
 
 pub use graph::{GraphError, graph};
 use launch::NotInstalled;
+use launch::mpi::{Mpi, linked_mpi};
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -36,6 +37,9 @@ pub struct Program {
     /// What its task graph is called; none of a program that doesn't tell its tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<String>,
+    /// Whether it has a hybrid version, of MPI ranks with threads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hybrid: bool,
     /// Its problem sizes, from small to large.
     #[serde(rename = "class")]
     pub classes: Vec<Class>,
@@ -108,6 +112,12 @@ pub enum ResolveError {
         name = .0.name, classes = .0.class_names(), example = .0.example()
     )]
     NoClass(&'static Program),
+    /// It has no ranks that an MPI could start.
+    #[error(
+        "{name} has threads and no ranks, and --mpi starts ranks; built-in programs that have both are {hybrids}",
+        name = .0.name, hybrids = list(catalog().iter().filter(|program| program.hybrid).map(|program| program.name.as_str()))
+    )]
+    NoRanks(&'static Program),
 }
 
 /// Every program, in the order of `workloads.toml`.
@@ -161,6 +171,26 @@ pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
     })
 }
 
+/// How to run the hybrid version of the built-in subject `NAME.CLASS`, as ranks that `mpi` starts. `srun` starts those of any MPI: of Open MPI,
+/// where that was there when it was built.
+///
+/// # Errors
+/// As [`program_and_class`], and [`ResolveError::NoRanks`].
+pub fn resolve_hybrid(subject: &str, mpi: Mpi) -> Result<Builtin, ResolveError> {
+    let (program, _) = program_and_class(subject)?;
+    if !program.hybrid {
+        return Err(ResolveError::NoRanks(program));
+    }
+    let builtin = resolve(subject)?;
+    let of = |library: &str| Builtin { program: format!("{}-{library}", program.executable), ..builtin.clone() };
+    let is_built = |builtin: &Builtin| builtin.path().is_ok_and(|path| linked_mpi(path.as_ref()).is_some());
+    Ok(match mpi {
+        Mpi::OpenMpi => of("openmpi"),
+        Mpi::Mpich => of("mpich"),
+        Mpi::Srun => [of("openmpi"), of("mpich")].into_iter().find(is_built).unwrap_or_else(|| of("openmpi")),
+    })
+}
+
 impl Program {
     /// Its smallest subject.
     fn example(&self) -> String {
@@ -207,6 +237,11 @@ mod tests {
         );
         assert_eq!(error("npb:cg.Z"), "npb:cg has no class `Z`; it has S, W, A, B, C and D");
         assert_eq!(error("npb:cg"), "`npb:cg` needs a class: S, W, A, B, C and D, as in npb:cg.S");
+        assert_eq!(
+            resolve_hybrid("npb:cg.S", Mpi::Mpich).unwrap_err().to_string(),
+            "npb:cg has threads and no ranks, and --mpi starts ranks; built-in programs that have both are npb:ft and climate"
+        );
+        assert_eq!(resolve_hybrid("climate.W", Mpi::Mpich).unwrap().program, "climate-mpich");
         assert!(matches!(resolve("./a.out"), Err(ResolveError::UnknownProgram { .. })));
         assert!(matches!(resolve(""), Err(ResolveError::UnknownProgram { .. })));
     }

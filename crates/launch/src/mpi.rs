@@ -4,6 +4,7 @@
 //! [`misconfigurations`] says of ranks that were seen what their launcher, or the environment, did to them.
 
 mod misconfigurations;
+mod words;
 
 pub use misconfigurations::{RankContext, SeenRank, misconfigurations, obstacle, other_world};
 
@@ -51,8 +52,15 @@ impl Mpi {
         }
     }
 
-    /// The command that starts `ranks` processes of what follows it. Without `options` of the caller's, it binds none of them.
-    pub fn command(self, ranks: usize, threads: usize, options: Option<&[String]>) -> Vec<OsString> {
+    /// The command that starts `ranks` processes of what follows it. Without `options` of the caller's, it binds none of them; `further`
+    /// words come behind.
+    pub fn command(
+        self,
+        ranks: usize,
+        threads: usize,
+        options: Option<&[String]>,
+        further: &[String],
+    ) -> Vec<OsString> {
         let mut words = vec![self.program().to_owned(), "-n".into(), ranks.to_string()];
         if self == Self::Srun {
             // Since 22.05 a step doesn't inherit how many CPUs a task has.
@@ -65,17 +73,8 @@ impl Mpi {
             // Our own CPUs are those of one node, and there may be fewer of them than threads.
             (None, Self::Srun) => words.extend(["-N1", "--overcommit", "--cpu-bind=none"].map(String::from)),
         }
+        words.extend(further.iter().cloned());
         words.into_iter().map(OsString::from).collect()
-    }
-
-    /// Whether these options of a launcher ask it to bind ranks.
-    pub(crate) fn asks_to_bind(options: &[String]) -> Option<&String> {
-        let binds = ["--bind-to", "-bind-to", "--cpu-set", "--cpu-list", "--cpu-bind", "--rankfile", "-rf", "--map-by"];
-        options.iter().enumerate().find_map(|(at, option)| {
-            let name = option.split_once('=').map_or(option.as_str(), |(name, _)| name);
-            let value = option.split_once('=').map(|(_, value)| value).or(options.get(at + 1).map(String::as_str));
-            (binds.contains(&name) && value != Some("none")).then_some(option)
-        })
     }
 }
 
@@ -179,12 +178,5 @@ mod tests {
         let both = &[("OMPI_COMM_WORLD_RANK", "5"), ("PMI_RANK", "0"), ("SLURM_PROCID", "4"), ("SLURM_LOCALID", "1")];
         assert_eq!(environment(Mpi::Mpich, both), identity(0, 0));
         assert_eq!(environment(Mpi::Srun, both), identity(4, 1));
-    }
-
-    #[test]
-    fn options_that_ask_for_a_binding_are_known() {
-        let asks = |text: &str| Mpi::asks_to_bind(&text.split(' ').map(String::from).collect::<Vec<_>>()).is_some();
-        assert!(asks("--bind-to core") && asks("--cpu-bind=cores") && asks("--map-by slot:PE=2"));
-        assert!(!asks("--bind-to none") && !asks("--cpu-bind=none") && !asks("--oversubscribe"));
     }
 }

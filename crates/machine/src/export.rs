@@ -3,6 +3,8 @@
 use crate::cpu::CpuId;
 use crate::placement::Placement;
 use crate::policy::join;
+use crate::ranks::RankPlacement;
+use crate::slurm_script;
 use serde_json::json;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
@@ -30,6 +32,8 @@ pub enum Syntax {
     SlurmMap,
     /// Slurm, one task on all CPUs.
     SlurmMask,
+    /// A job script for Slurm, which binds each thread.
+    Sbatch,
     /// A rankfile of Open MPI.
     OpenmpiRankfile,
     /// A systemd unit.
@@ -77,7 +81,9 @@ impl Syntax {
         match self {
             Self::Taskset | Self::Numactl | Self::Hwloc | Self::SlurmMask | Self::Systemd | Self::Docker => Order::Lost,
             Self::SlurmMap | Self::OpenmpiRankfile => Order::Tasks,
-            Self::List | Self::Gomp | Self::Kmp | Self::OmpPlaces | Self::Likwid | Self::Json => Order::Threads,
+            Self::List | Self::Gomp | Self::Kmp | Self::OmpPlaces | Self::Likwid | Self::Sbatch | Self::Json => {
+                Order::Threads
+            }
         }
     }
 
@@ -127,6 +133,7 @@ impl Syntax {
             Self::SlurmMask => {
                 format!("srun -n1 -c{threads} --cpu-bind=mask_cpu:{}", mask(&set()))
             }
+            Self::Sbatch => slurm_script::script(&one_rank(placement)),
             Self::OpenmpiRankfile => {
                 let ranks: Vec<String> = (one_each()?.iter().enumerate())
                     .map(|(rank, cpu)| format!("rank {rank}=localhost slot={cpu}"))
@@ -158,6 +165,11 @@ impl Syntax {
         let value = (line.strip_prefix("GOMP_CPU_AFFINITY=\"")).and_then(|rest| rest.strip_suffix('"'));
         Ok(value.map_or_else(|| line.clone(), str::to_owned))
     }
+}
+
+/// A program without ranks, as one of them.
+fn one_rank(placement: &Placement) -> RankPlacement {
+    RankPlacement { policy: placement.policy.clone(), ranks: vec![placement.clone()] }
 }
 
 /// A hexadecimal mask of any length.

@@ -1,11 +1,12 @@
 //! Placements of ranks in the words of the launchers of MPI programs.
 //!
-//! A launcher binds a rank to a set of CPUs, and knows nothing of its threads: their order is lost in all of these but `list` and `json`.
+//! A launcher binds a rank to a set of CPUs, and knows nothing of its threads: their order is lost in all of these but `list`, `sbatch` and `json`.
 
 use crate::cpu::CpuId;
 use crate::export::mask;
 use crate::policy::join;
 use crate::ranks::RankPlacement;
+use crate::slurm_script;
 use crate::tree::Machine;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -27,6 +28,8 @@ pub enum RankSyntax {
     IntelMpi,
     /// Slurm.
     Slurm,
+    /// A job script for Slurm, which binds each thread.
+    Sbatch,
     /// Flux.
     Flux,
     /// JSON.
@@ -45,7 +48,7 @@ fn unknown(text: &str) -> UnknownRankSyntax {
 impl RankSyntax {
     /// Whether the order of a rank's threads is kept.
     pub fn keeps_threads(self) -> bool {
-        matches!(self, Self::List | Self::Json)
+        matches!(self, Self::List | Self::Json | Self::Sbatch)
     }
 
     /// What one pastes: a command's beginning, an environment, or a rankfile, whose first line says how it is used.
@@ -73,6 +76,7 @@ impl RankSyntax {
                 format!("I_MPI_PIN=1 I_MPI_PIN_DOMAIN=\"[{masks}]\" mpiexec -n {ranks}")
             }
             Self::Slurm => format!("srun -n{ranks} -c{threads} --cpu-bind=mask_cpu:{}", joined(",", &mask)),
+            Self::Sbatch => slurm_script::script(placement),
             Self::Flux => {
                 format!("flux run -n {ranks} -c {threads} -o cpu-affinity='map:{}'", joined(";", &|set| join(set, ",")))
             }

@@ -22,6 +22,14 @@ fn every_syntax_says_the_example_in_its_own_words() {
     hwloc            hwloc-bind -p pu:0 pu:8 pu:1 pu:9 --
     slurm-map        srun -n4 --cpu-bind=map_cpu:0,8,1,9
     slurm-mask       srun -n1 -c4 --cpu-bind=mask_cpu:0x303
+    sbatch           #!/bin/sh
+    #SBATCH --nodes=1
+    #SBATCH --exclusive
+    #SBATCH --ntasks=1
+    #SBATCH --overcommit
+    # 0,8,1,9: the CPUs of each thread, rank by rank, of a node of the kind that this was made for.
+    # sbatch FILE ./app input.dat
+    srun --nodes=1 --ntasks=1 --overcommit --cpu-bind=mask_cpu:0x303 sh -c 'case $SLURM_LOCALID in 0) p="{0},{8},{1},{9}";; esac; exec env OMP_NUM_THREADS=4 OMP_PROC_BIND=close OMP_PLACES="$p" "$@"' sh "$@"
     openmpi-rankfile rank 0=localhost slot=0
     rank 1=localhost slot=8
     rank 2=localhost slot=1

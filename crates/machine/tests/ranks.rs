@@ -91,6 +91,15 @@ fn launchers_are_told_in_their_own_words() {
         (RankSyntax::Mpich, "mpiexec -n 2 -bind-to user:0+4,1+5"),
         (RankSyntax::IntelMpi, "I_MPI_PIN=1 I_MPI_PIN_DOMAIN=\"[11,22]\" mpiexec -n 2"),
         (RankSyntax::Slurm, "srun -n2 -c2 --cpu-bind=mask_cpu:0x11,0x22"),
+        (
+            RankSyntax::Sbatch,
+            "#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --exclusive\n#SBATCH --ntasks=2\n#SBATCH --overcommit\n\
+             # 0,4/1,5: the CPUs of each thread, rank by rank, of a node of the kind that this was made for.\n\
+             # sbatch FILE ./app input.dat\n\
+             srun --nodes=1 --ntasks=2 --overcommit --cpu-bind=mask_cpu:0x11,0x22 sh -c 'case $SLURM_LOCALID in \
+             0) p=\"{0},{4}\";; 1) p=\"{1},{5}\";; esac; \
+             exec env OMP_NUM_THREADS=2 OMP_PROC_BIND=close OMP_PLACES=\"$p\" \"$@\"' sh \"$@\"",
+        ),
         (RankSyntax::Flux, "flux run -n 2 -c 2 -o cpu-affinity='map:0,4;1,5'"),
     ];
     for (syntax, text) in texts {
@@ -98,7 +107,7 @@ fn launchers_are_told_in_their_own_words() {
         assert_eq!(syntax.to_string().parse::<RankSyntax>().unwrap(), syntax);
     }
     let error = "ompi".parse::<RankSyntax>().unwrap_err().to_string();
-    assert!(error.contains("list, openmpi4, openmpi5, mpich, intel-mpi, slurm, flux, json"), "{error}");
+    assert!(error.contains("list, openmpi4, openmpi5, mpich, intel-mpi, slurm, sbatch, flux, json"), "{error}");
 }
 
 #[test]
@@ -181,6 +190,21 @@ fn read(syntax: RankSyntax, text: &str, machine: &Machine, shape: RankShape) -> 
                 .strip_suffix('\'')?;
             lists.split(';').map(|of_rank| list(of_rank, ',')).collect()
         }
+        RankSyntax::Sbatch => {
+            let line = text.lines().last()?;
+            let masks = line.strip_prefix(&format!("srun --nodes=1 --ntasks={n} --overcommit --cpu-bind=mask_cpu:"))?;
+            let masks = masks.split_once(' ')?.0.split(',').map(|text| mask(text.strip_prefix("0x")?));
+            let masks: Vec<BTreeSet<u32>> = masks.collect::<Option<_>>()?;
+            // The places of a rank's threads are what its mask has.
+            for (rank, mask) in masks.iter().enumerate() {
+                let places = line.split(&format!(" {rank}) p=\"")).nth(1)?.split('"').next()?;
+                let places: Vec<&str> = places.split("},").map(|place| place.trim_matches(['{', '}'])).collect();
+                assert_eq!(places.len(), threads, "{line}");
+                let cpus = places.iter().map(|place| list(place, ',')).collect::<Option<Vec<_>>>()?;
+                assert_eq!(&cpus.into_iter().flatten().collect::<BTreeSet<u32>>(), mask, "{line}");
+            }
+            Some(masks)
+        }
         RankSyntax::List | RankSyntax::Json => None,
     }
 }
@@ -201,8 +225,8 @@ proptest! {
         let policy = format!("ranks={}:package,threads=scatter", ["compact", "scatter", "balanced"][order]);
         let placement = policy.parse::<RankPolicy>().unwrap().place(&machine, shape).unwrap();
         let expected: Vec<BTreeSet<u32>> = placement.ranks.iter().map(|rank| rank.union().iter().map(|cpu| cpu.0).collect()).collect();
-        use RankSyntax::{Flux, IntelMpi, Mpich, Openmpi4, Openmpi5, Slurm};
-        for syntax in [Openmpi4, Openmpi5, Mpich, IntelMpi, Slurm, Flux] {
+        use RankSyntax::{Flux, IntelMpi, Mpich, Openmpi4, Openmpi5, Sbatch, Slurm};
+        for syntax in [Openmpi4, Openmpi5, Mpich, IntelMpi, Slurm, Sbatch, Flux] {
             let text = syntax.text(&placement, &machine);
             let read = read(syntax, &text, &machine, shape);
             prop_assert_eq!(read.as_ref(), Some(&expected), "{}: {}", syntax, text);

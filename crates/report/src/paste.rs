@@ -4,7 +4,7 @@ use crate::sentences::on_a_busy_machine;
 use crate::study_view::{StudyView, cpu_line};
 use crate::words::compared;
 use crate::words::shape_in_words;
-use machine::{Machine, Placement, RankPlacement, RankSyntax, Syntax};
+use machine::{Machine, Placement, RankPlacement, RankShape, RankSyntax, Syntax};
 use strum::IntoEnumIterator;
 use study::Shape;
 use study::binding::{Binding, Observe, Unit};
@@ -85,13 +85,7 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
                 "{name}: to run it under {} with {threads}, paste one of these{put_back}{doubt}:",
                 best.placement
             ),
-            lines: lines(
-                subject,
-                treatment,
-                study.placement(&best.placement, best.threads),
-                best.threads,
-                study.machine.as_ref(),
-            ),
+            lines: lines(subject, treatment, study.placement(&best.placement, best.threads), best.threads, study),
         },
         _ if study.has_nothing_to_compare(name) => {
             nothing(format!("{name}: nothing needs pasting. {reference} was compared with nothing."))
@@ -153,13 +147,19 @@ fn flags_of_treatment(treatment: &Treatment) -> String {
     Factor::iter().filter(differs).map(flag).collect()
 }
 
+/// The command that does so within a job of Slurm's, thread by thread.
+fn slurm_line(ranks: &RankPlacement, program: &str) -> Line {
+    let tool = "Slurm, in a job with a whole node: every thread, where the program uses OpenMP";
+    Line { tool, command: format!("{} {program}", machine::srun_line(ranks)) }
+}
+
 /// The command by which a launcher itself gives each rank its CPUs, where that is one line.
 fn launcher_line(mpi: Mpi, ranks: &RankPlacement, machine: &Machine, program: &str) -> Option<Line> {
     let (syntax, tool) = match mpi {
         // A rankfile has several lines, and `stayput place --as openmpi4` writes it.
         Mpi::OpenMpi => return None,
         Mpi::Mpich => (RankSyntax::Mpich, "MPICH: each rank on its CPUs, among which its threads may move"),
-        Mpi::Srun => (RankSyntax::Slurm, "Slurm: each rank on its CPUs, among which its threads may move"),
+        Mpi::Srun => return Some(slurm_line(ranks, program)),
     };
     let threads = ranks.ranks.first().map_or(1, |rank| rank.slots.len());
     Some(Line { tool, command: format!("OMP_NUM_THREADS={threads} {} {program}", syntax.text(ranks, machine)) })
@@ -170,7 +170,7 @@ fn lines(
     treatment: &Treatment,
     placement: Option<&Placement>,
     threads: Shape,
-    machine: Option<&Machine>,
+    study: &StudyView,
 ) -> Vec<Line> {
     let mut program = shell_words::join(subject.placed_argv(threads));
     let input = subject.input.as_ref().filter(|_| subject.server.is_none());
@@ -178,17 +178,21 @@ fn lines(
         program.push_str(&format!(" < {}", shell_words::quote(&file.to_string_lossy())));
     }
     let (under, how) = (flags_of_treatment(treatment), flags(&subject.binding));
-    let mpi = subject.ranks.map_or_else(String::new, |start| {
+    let mpi = subject.ranks.as_ref().map_or_else(String::new, |start| {
         let helpers = if start.bind_helpers { " --bind-mpi-helpers" } else { "" };
-        format!(" --mpi {}{helpers}", start.mpi)
+        let args = match &start.args[..] {
+            [] => String::new(),
+            args => format!(" --mpi-args {} --mpi-bind-none", shell_words::quote(&shell_words::join(args))),
+        };
+        format!(" --mpi {}{helpers}{args}", start.mpi)
     });
     let stayput = format!("stayput run -n {threads}{mpi}{under}{how} -- {program}");
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
     // The other tools know neither threads that are left alone or go by their names nor the processes of a program, and place threads alone.
     let Some(placement) = placement.filter(|_| treatment.conditions.is_default()) else { return lines };
-    if let Some((start, shape)) = subject.ranks.zip(threads.rank_shape()) {
+    if let Some((start, shape)) = subject.ranks.as_ref().zip(threads.rank_shape()) {
         let ranks = RankPlacement::of_row(placement, shape);
-        lines.extend(machine.and_then(|machine| launcher_line(start.mpi, &ranks, machine, &program)));
+        lines.extend(study.machine.as_ref().and_then(|machine| launcher_line(start.mpi, &ranks, machine, &program)));
         return lines;
     }
     let Binding { unit, skip, slots, .. } = &subject.binding;
@@ -201,6 +205,8 @@ fn lines(
         let command = format!("OMP_NUM_THREADS={threads} {assignments} {program}");
         lines.push(Line { tool: "OpenMP: libgomp and libomp, thread by thread", command });
     }
+    let shape = RankShape::new(1, placement.slots.len()).ok().filter(|_| study.plan.site.slurm().is_some());
+    lines.extend(shape.map(|shape| slurm_line(&RankPlacement::of_row(placement, shape), &program)));
     let pin = [
         (Syntax::Likwid, "likwid: thread by thread (inside a cpuset it counts CPUs anew)"),
         (Syntax::Taskset, "taskset: the same CPUs, but threads may move among them"),

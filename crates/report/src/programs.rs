@@ -72,6 +72,10 @@ impl<'a> BuiltinProgram<'a> {
     }
 
     fn new(study: &StudyView<'a>, subject: &'a Subject) -> Option<Self> {
+        // Of ranks the catalog doesn't say what memory they take, nor what they move.
+        if subject.ranks.is_some() {
+            return None;
+        }
         // Of another program by this name, or of a time other than that of the timed part, nothing is known.
         let builtin = workloads::resolve(&subject.name).ok()?;
         if subject.time_regex.as_ref() != Some(&builtin.time_regex) {

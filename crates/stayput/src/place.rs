@@ -27,8 +27,8 @@ pub struct PlaceArgs {
     ranks_per: Option<RanksPer>,
     #[arg(long, value_name = "MACHINE", default_value = "host", help = crate::topology::machine_help(), add = shell::machines())]
     machine: String,
-    /// list, gomp, kmp, omp-places, taskset, numactl, likwid, hwloc, slurm-map, slurm-mask, openmpi-rankfile, systemd, docker or json; of ranks
-    /// x threads: list, openmpi4, openmpi5, mpich, intel-mpi, slurm, flux or json
+    /// list, gomp, kmp, omp-places, taskset, numactl, likwid, hwloc, slurm-map, slurm-mask, sbatch, openmpi-rankfile, systemd, docker or json; of ranks
+    /// x threads: list, openmpi4, openmpi5, mpich, intel-mpi, slurm, sbatch, flux or json
     #[arg(long = "as", value_name = "SYNTAX", default_value = "list", add = shell::names(shell::variants::<Syntax>))]
     syntax: String,
     /// With gomp, print the whole assignment GOMP_CPU_AFFINITY="..." and not its value alone
@@ -99,6 +99,7 @@ Examples:
   stayput place --count -n 32 --machine 'pack:2 l3:8 core:8 pu:2'
   stayput place ranks=balanced:l3,threads=compact -n 4x8 --as mpich
   stayput place --ranks-per numa --as openmpi4
+  stayput place ranks=balanced:numa,threads=scatter -n 4x8 --as sbatch > job.sh; sbatch job.sh ./app
   stayput place --count -n 2x2 --machine xeon-e5405";
 
 /// Prints the placement, and on standard error what its reader should know; or the distinct placements.

@@ -113,12 +113,18 @@ pub(crate) fn run(args: &RunArgs, mpi: Mpi) -> anyhow::Result<u8> {
     let options = args.mpi_args.as_deref().map(shell_words::split).transpose();
     let options =
         options.map_err(|error| UsageError::from(format!("--mpi-args can't be split into words: {error}")))?;
+    let (options, further) =
+        if args.mpi_bind_none { (None, options.unwrap_or_default()) } else { (options, Vec::new()) };
+    if let Some(conflict) = Mpi::conflict(&further) {
+        return Err(UsageError::from(format!("--mpi-args: {conflict}, and with --mpi-bind-none nothing there may")));
+    }
     let binding = Binding::from(args.binding.clone());
     let own = std::env::current_exe().context("cannot tell where this program is, which has to wrap each rank")?;
     let keeps_binding_variables = placement.is_none() || options.is_some();
     let launch = RankLaunch {
         mpi,
         options,
+        further,
         shape,
         sets_threads,
         placement,

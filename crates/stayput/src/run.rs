@@ -54,6 +54,9 @@ pub struct RunArgs {
     /// What to say to the launcher. It then binds as it is told, or by default; ranks are read back, and compared with --place
     #[arg(long, value_name = "ARGS", requires = "mpi", allow_hyphen_values = true, help_heading = "MPI")]
     pub(crate) mpi_args: Option<String>,
+    /// With --mpi-args let the launcher bind nothing all the same, and --place bind
+    #[arg(long, requires = "mpi_args", help_heading = "MPI")]
+    pub(crate) mpi_bind_none: bool,
     /// So many ranks in each node, package, numa, l3, l2, core or pu, as in numa:2; -n then says threads of each
     #[arg(long, value_name = "LEVEL[:K]", requires = "mpi", help_heading = "MPI")]
     pub(crate) ranks_per: Option<RanksPer>,

@@ -167,8 +167,11 @@ pub struct StudyArgs {
 struct MpiArgs {
     /// Start CMD as ranks by this MPI's own launcher: openmpi, mpich (also Intel MPI) or srun. -n says how many ranks there are and how many
     /// threads each has; every thread of every rank is bound and read back. Compared is the time of the longest rank, or what rank 0 prints
-    #[arg(long, value_name = "WHICH", requires = "command", add = shell::names(crate::ranks::launchers))]
+    #[arg(long, value_name = "WHICH", add = shell::names(crate::ranks::launchers))]
     mpi: Option<Mpi>,
+    /// What to say to the launcher besides: any of its words but those that bind, or count ranks
+    #[arg(long, value_name = "ARGS", requires = "mpi", allow_hyphen_values = true)]
+    mpi_args: Option<String>,
     /// Let threads that the MPI library starts for itself take places as all others do [default: left free]
     #[arg(long, requires = "mpi")]
     bind_mpi_helpers: bool,
@@ -545,7 +548,7 @@ fn prepare(args: &StudyArgs) -> anyhow::Result<Prepared> {
     let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
     let (venue, machine) = venue(args, &request, file)?;
     let lacking = |conditions: &Conditions| venue.lacking(conditions);
-    let mut study = match request.plan(&machine, builtin, lacking).map_err(UsageError::from)? {
+    let mut study = match request.plan(&machine, builtin_subject, lacking).map_err(UsageError::from)? {
         CellPlan::Comparison(study) => CellPlan::Comparison(identified(&study)),
         CellPlan::Race(study) => CellPlan::Race(identified(&study)),
     };
@@ -598,7 +601,7 @@ fn venue(args: &StudyArgs, request: &Request, file: Option<&Path>) -> anyhow::Re
     // What can't be is told before a kernel is fetched and booted.
     if let Some(guest) = site.guest() {
         let machine = guest.machine().map_err(UsageError::from)?;
-        self::request(args)?.plan(&machine, builtin, |_| Ok(None)).map_err(UsageError::from)?;
+        self::request(args)?.plan(&machine, builtin_subject, |_| Ok(None)).map_err(UsageError::from)?;
     }
     // What one kind of node lacks was found when the study began.
     if site.slurm().is_some() && !args.force && !args.treatments.leave_out {
@@ -613,7 +616,7 @@ fn venue(args: &StudyArgs, request: &Request, file: Option<&Path>) -> anyhow::Re
 /// The journal that the study would be kept in, by what it would be on this machine, since a journal's name depends on no machine.
 fn likely_journal(args: &StudyArgs, file: Option<&Path>) -> Option<PathBuf> {
     let machine = Machine::host().ok()?;
-    let plan = request(args).ok()?.plan(&machine, builtin, |_| Ok(None)).ok()?;
+    let plan = request(args).ok()?.plan(&machine, builtin_subject, |_| Ok(None)).ok()?;
     Some(match plan {
         CellPlan::Comparison(study) => journal_name::default_path(&study, file),
         CellPlan::Race(study) => journal_name::default_path(&study, file),
@@ -747,7 +750,16 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         seed,
         ..StudyFile::default()
     };
-    let builtins = args.subjects.iter().map(|name| SubjectTable { builtin: Some(name.clone()), ..Default::default() });
+    let mpi_args = args.mpi.mpi_args.as_deref().map(shell_words::split).transpose();
+    let mpi_args =
+        mpi_args.map_err(|error| UsageError::from(format!("--mpi-args can't be split into words: {error}")))?;
+    let builtins = args.subjects.iter().map(|name| SubjectTable {
+        builtin: Some(name.clone()),
+        mpi: args.mpi.mpi,
+        mpi_args: mpi_args.clone(),
+        bind_mpi_helpers: args.mpi.bind_mpi_helpers,
+        ..Default::default()
+    });
     let target = target(args.server.pid, args.server.cgroup.as_deref())?;
     let told = Commands::new(args)?;
     let is_one = told.0.len() == 1;
@@ -781,6 +793,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         slots: args.binding.slots.clone(),
         observe: args.binding.observe,
         mpi: args.mpi.mpi,
+        mpi_args: mpi_args.clone(),
         bind_mpi_helpers: args.mpi.bind_mpi_helpers,
         ..SubjectTable::default()
     };
@@ -799,10 +812,22 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
     if is_one && args.parameters.is_empty() && args.words.command_name.is_some() && args.words.name.is_some() {
         return Err(UsageError::from("--name and --command-name both say how the command is called; give one"));
     }
-    if args.mpi.mpi.is_some() && (!args.subjects.is_empty() || !args.mixes.mixes.is_empty() || args.shell.is_some()) {
-        return Err(UsageError::from(
-            "--mpi starts the program after `--` as ranks; leave out built-in programs, --mix and --shell, or let CMD be sh",
-        ));
+    if args.mpi.mpi.is_some() {
+        if !args.mixes.mixes.is_empty() || args.shell.is_some() {
+            return Err(UsageError::from(
+                "--mpi starts a built-in program, or the one after `--`, as ranks; leave out --mix and --shell, or let CMD be sh",
+            ));
+        }
+        if let Some(name) = args.subjects.iter().find(|name| is_study_file(name)) {
+            return Err(UsageError::from(format!(
+                "study file {name} says itself what starts ranks, by `mpi`; leave out --mpi"
+            )));
+        }
+        if args.subjects.is_empty() && commands.is_empty() {
+            return Err(UsageError::from(
+                "--mpi starts ranks, and no program is named; give one after `--`, or a built-in one such as climate.W",
+            ));
+        }
     }
     let mixes = args.mixes.mixes.iter().map(|text| MixTable { name: None, jobs: vec![text.clone()] });
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {
@@ -951,9 +976,10 @@ fn set_aside(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The subject of a built-in program with a class.
-fn builtin(name: &str) -> Result<Subject, NoBuiltin> {
-    let builtin = workloads::resolve(name).map_err(|error| match error {
+/// The subject of a built-in program with a class; with an MPI, of its hybrid version.
+fn builtin_subject(name: &str, mpi: Option<Mpi>) -> Result<Subject, NoBuiltin> {
+    let resolved = mpi.map_or_else(|| workloads::resolve(name), |mpi| workloads::resolve_hybrid(name, mpi));
+    let builtin = resolved.map_err(|error| match error {
         ResolveError::UnknownProgram(_) if launch::executable_path(OsStr::new(name)).is_ok() || name.contains('/') => {
             NoBuiltin::Unknown(format!(
                 "`{name}` is no built-in program; before one of your own put `--`: `stayput study -- {name}`"
@@ -965,6 +991,15 @@ fn builtin(name: &str) -> Result<Subject, NoBuiltin> {
     let (_, class) = workloads::program_and_class(name).map_err(|error| NoBuiltin::Wrong(error.to_string()))?;
     // One that isn't installed is refused with other programs that can't start.
     let path = builtin.path().unwrap_or_else(|missing| missing.name);
+    if let Some(mpi) = mpi
+        && Path::new(&path).exists()
+        && launch::mpi::linked_mpi(Path::new(&path)).is_none()
+    {
+        return Err(NoBuiltin::Wrong(format!(
+            "{path} was built where there was no MPI for it: install that of --mpi {mpi} (Debian: libopenmpi-dev or libmpich-dev), then \
+             `touch workloads/build.rs` and build again"
+        )));
+    }
     Ok(Subject {
         name: name.to_owned(),
         build: builtin.build(),

@@ -98,6 +98,13 @@ fn details(program: &Program) -> String {
             program.name, class.name
         );
     }
+    if let (true, Some(class)) = (program.hybrid, program.classes.first()) {
+        let _ = writeln!(
+            text,
+            "  ranks       `stayput study -n 1x2,2x1 --mpi openmpi {}.{}` divides it into MPI ranks and threads",
+            program.name, class.name
+        );
+    }
     let _ = writeln!(text, "\n  class    memory  threads  operations     flops     bytes  flops a byte");
     for class in &program.classes {
         let intensity = if class.bytes == 0 {
@@ -172,6 +179,7 @@ mod tests {
             }
             assert!(text.contains(&program.verification) && text.contains(&program.definition));
             assert_eq!(text.contains("--graph"), program.graph.is_some());
+            assert_eq!(text.contains("--mpi"), program.hybrid);
         }
     }
 }

@@ -8,7 +8,7 @@ use mpi_programs::{ENVIRONMENT, MPICH, Mpi, OPEN_MPI, THREAD_VARIABLES};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// `stayput run` of ranks, with what it saw; before it what runs it, and variables.
@@ -433,5 +433,81 @@ fn what_is_asked_wrongly_gets_its_sentence() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(said.contains(sentence), "{words:?}: {said}");
+    }
+}
+
+/// A control group of a test's own, in the hierarchy of a controller; it is removed when this is dropped.
+struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    /// Below the group of this process; none, and the reason printed, where none can be made.
+    fn new(controller: &str, settings: &[(&str, &str)]) -> Option<Self> {
+        let of_v1 = |line: &str| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let is_it = controllers.split(',').any(|name| name == controller);
+            is_it.then(|| PathBuf::from(format!("/sys/fs/cgroup/{controller}{path}")))
+        };
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap().lines().find_map(of_v1);
+        let path = own.map(|own| own.join(format!("stayput-test-{}-{controller}", std::process::id())));
+        let made = path.filter(|path| fs::create_dir(path).is_ok()).map(Self);
+        let is_set = |group: &Self| settings.iter().all(|(file, text)| fs::write(group.0.join(file), text).is_ok());
+        let made = made.filter(is_set);
+        if made.is_none() {
+            println!("skipped: no control group of version 1 can be made here for {controller}");
+        }
+        made
+    }
+
+    /// The words before a command that has it run in the group.
+    fn before(&self) -> [String; 4] {
+        let line = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
+        ["sh".into(), "-c".into(), line, "sh".into()]
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        // Who has just ended may still be counted.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn limits_of_control_groups_are_told_and_cpusets_respected() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = two_cpus();
+    let programs = [OPEN_MPI, MPICH].map(|mpi| Some((mpi, mpi.program(folder.path(), "mpi_openmp")?)));
+    for (mpi, program) in programs.into_iter().flatten() {
+        let program = [program.to_str().unwrap()];
+        let in_group = |group: &ControlGroup, words: &[&str]| {
+            let before = group.before();
+            let before: Vec<&str> = before.iter().map(String::as_str).collect();
+            let (output, seen) = run(folder.path(), &before, &[], words, &program);
+            (String::from_utf8_lossy(&output.stderr).into_owned(), seen)
+        };
+        let quota = [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "150000")];
+        if let Some(group) = ControlGroup::new("cpu", &quota) {
+            let (said, _) = in_group(&group, &["-n", "2x1", "--mpi", mpi.name]);
+            let sentence = "the control group allows 1.50 CPUs' worth of time, and 2 ranks have 2 threads";
+            assert!(said.contains(sentence), "{}: {said}", mpi.name);
+        }
+        let second = b.to_string();
+        let nodes = fs::read_to_string("/sys/fs/cgroup/cpuset/cpuset.mems").unwrap_or_else(|_| "0".into());
+        if let Some(group) = ControlGroup::new("cpuset", &[("cpuset.cpus", &second), ("cpuset.mems", nodes.trim())]) {
+            // A list of other CPUs is refused; what the launcher binds by itself is within.
+            let (said, _) = in_group(&group, &["-n", "2x1", "--mpi", mpi.name, "--place", &format!("{a}/{b}")]);
+            assert!(said.contains(&format!("CPU {a} of the list `{a}` can't be used")), "{}: {said}", mpi.name);
+            let bind = if mpi.name == "openmpi" { "--bind-to core" } else { "-bind-to core" };
+            let (said, seen) = in_group(&group, &["-n", "1x1", "--mpi", mpi.name, "--mpi-args", bind]);
+            assert_eq!(cpus(&seen["ranks"][0]["inherited_cpus"]), second.parse().unwrap(), "{}: {said}", mpi.name);
+            let (said, _) = in_group(&group, &["-n", "2x1", "--mpi", mpi.name, "--place", "compact"]);
+            assert!(said.contains(&format!("2 threads of 2 ranks were placed on CPU {b}")), "{}: {said}", mpi.name);
+        }
     }
 }

@@ -143,3 +143,128 @@ fn slurm_binds_by_our_export_as_we_say_and_reports_the_same() {
         }
     }
 }
+
+/// The CPUs of each rank's threads, as `stayput run` in each rank has read them back into `seen-RANK.json`.
+fn read_back(folder: &Path, ranks: usize) -> Vec<Vec<CpuSet>> {
+    let of_rank = |rank: usize| {
+        let path = folder.join(format!("seen-{rank}.json"));
+        let seen: Value =
+            serde_json::from_slice(&fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))).unwrap();
+        fs::remove_file(path).unwrap();
+        sets(&seen["actual_cpus"])
+    };
+    (0..ranks).map(of_rank).collect()
+}
+
+/// Scripts and lines carry a whole placement: every thread of every rank is where it should be, whether Slurm binds tasks or not.
+#[test]
+fn scripts_for_slurm_carry_every_thread_of_every_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else { return };
+    let machine = Machine::host().unwrap();
+    let cpus: Vec<u32> = machine.usable_cpus().iter().map(|cpu| cpu.0).collect();
+    let [a, b] = [cpus[0], cpus[1]];
+    let observed = format!("{STAYPUT} run --quiet --json seen-$SLURM_LOCALID.json -- {}", program.display());
+    for plugin in ["task/affinity", "task/none"] {
+        let cluster = Cluster::with_tasks(plugin);
+        for (shape, place) in [
+            ("1x2", format!("{b},{a}")),
+            ("2x1", format!("{b}/{a}")),
+            ("2x2", format!("{a},{b}/{b},{a}")),
+            ("4x1", format!("{a}/{b}/{b}/{a}")),
+        ] {
+            let placement = place.parse::<RankPolicy>().unwrap().place(&machine, shape.parse().unwrap()).unwrap();
+            let expected: Vec<Vec<CpuSet>> = placement.ranks.iter().map(|rank| rank.slots.clone()).collect();
+            let script = Command::new(STAYPUT).args(["place", &place, "-n", shape, "--as", "sbatch"]).output().unwrap();
+            assert!(script.status.success(), "{script:?}");
+            fs::write(folder.path().join("job.sh"), script.stdout).unwrap();
+            let said = folder.path().join("said");
+            let arguments = ["--wait", "--output", said.to_str().unwrap(), "job.sh", "sh", "-c", &observed];
+            let output = cluster.command("sbatch").args(arguments).current_dir(folder.path()).output().unwrap();
+            let printed = fs::read_to_string(&said).unwrap_or_default();
+            assert!(output.status.success(), "{plugin} {shape}: {output:?} {printed}");
+            assert_eq!(
+                read_back(folder.path(), placement.ranks.len()),
+                expected,
+                "{plugin} {shape} {place}: {printed}"
+            );
+        }
+        // The line that a report has to paste, in a job; and of a program without ranks.
+        let placement =
+            format!("{b}/{a}").parse::<RankPolicy>().unwrap().place(&machine, "2x1".parse().unwrap()).unwrap();
+        let line = format!("{} sh -c '{observed}'", machine::srun_line(&placement));
+        let printed = in_a_job(&cluster, folder.path(), &line);
+        let expected: Vec<Vec<CpuSet>> = placement.ranks.iter().map(|rank| rank.slots.clone()).collect();
+        assert_eq!(read_back(folder.path(), 2), expected, "{plugin} {line}: {printed}");
+        let list = format!("{b},{a}");
+        let script = Command::new(STAYPUT).args(["place", &list, "-n", "2", "--as", "sbatch"]).output().unwrap();
+        fs::write(folder.path().join("job.sh"), script.stdout).unwrap();
+        let printed = in_a_job(&cluster, folder.path(), &format!("sh job.sh sh -c '{observed}'"));
+        let expected: Vec<CpuSet> = [b, a].map(|cpu| cpu.to_string().parse().unwrap()).into();
+        assert_eq!(read_back(folder.path(), 1), [expected], "{plugin}: {printed}");
+    }
+}
+
+/// What a job is given by `sbatch -c` isn't what `srun` in it gives a task.
+#[test]
+fn cpus_per_task_that_srun_does_not_inherit_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else { return };
+    let cluster = Cluster::with_tasks("task/affinity");
+    let line = format!(
+        "OMP_NUM_THREADS=2 {STAYPUT} run -n 1 --mpi srun --mpi-args '--cpu-bind=cores' -- {}",
+        program.display()
+    );
+    let said = folder.path().join("said");
+    let words = ["-N1", "-n1", "-c2", "--wait", "--output", said.to_str().unwrap(), "--wrap", &line];
+    let output = cluster.command("sbatch").args(words).current_dir(folder.path()).output().unwrap();
+    let printed = fs::read_to_string(&said).unwrap_or_default();
+    assert!(output.status.success(), "{output:?} {printed}");
+    let sentence = "(SLURM_CPUS_PER_TASK=2 is not inherited by srun), so that they take turns";
+    assert!(printed.contains("rank 0 has 2 threads, and srun gave it CPU ") && printed.contains(sentence), "{printed}");
+}
+
+/// A built-in program by `srun`, which has to be told how MPI finds the other ranks.
+#[test]
+fn built_in_programs_are_ranks_by_srun_where_it_tells_mpi_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    if program(folder.path()).is_none() {
+        return;
+    }
+    let cluster = Cluster::start();
+    let study = |words: &str| {
+        let runs =
+            "--place unbound,compact --min-runs 1 --max-runs 1 --warmup 0 --no-report --quiet --force --out a.stayput";
+        let line = format!("{STAYPUT} study -n 1x2,2x1 --mpi srun {words} {runs} climate.S");
+        let variables = "OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1 PMIX_MCA_gds=hash";
+        let said = in_a_job(&cluster, folder.path(), &format!("export {variables}; {line}"));
+        let report =
+            Command::new(STAYPUT).args(["report", "a.stayput", "--format", "json"]).current_dir(folder.path()).output();
+        (said, serde_json::from_slice::<Value>(&report.unwrap().stdout).unwrap_or_default())
+    };
+    let (said, report) = study("");
+    if said.contains("was built where there was no MPI") || said.contains("isn't installed") {
+        println!("skipped: {said}");
+        return;
+    }
+    let of_two = |report: &Value| {
+        let trials = report["trials"].as_array().unwrap().iter().filter(|trial| trial["threads"] == "2x1");
+        trials.cloned().collect::<Vec<Value>>()
+    };
+    // Open MPI says that srun told it nothing; of MPICH, which takes each task for a world of its own, the program does.
+    for trial in of_two(&report) {
+        assert_eq!(trial["status"], "exit-code", "{trial}: {said}");
+    }
+    let listed = cluster.command("srun").arg("--mpi=list").output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned() + &String::from_utf8_lossy(&listed.stderr);
+    if !listed.contains("pmix") {
+        println!("skipped: this Slurm has no pmix: {listed}");
+        return;
+    }
+    let (said, report) = study("--mpi-args --mpi=pmix");
+    let trials = of_two(&report);
+    assert_eq!(trials.len(), 2, "{said}");
+    for trial in trials {
+        assert_eq!(trial["status"], "ok", "{trial}: {said}");
+    }
+}

@@ -32,6 +32,20 @@ fn study(folder: &Path, words: &[&str], program: &[&str]) -> (Option<i32>, Strin
     (output.status.code(), said, serde_json::from_slice(&json.stdout).unwrap_or_default())
 }
 
+/// The words of a study that is over after one run of two ranks that nothing binds.
+fn one_run(mpi: Mpi) -> Vec<&'static str> {
+    let runs = "--place unbound --min-runs 1 --max-runs 1 --warmup 0";
+    ["-n", "2x1", "--mpi", mpi.name].into_iter().chain(runs.split(' ')).collect()
+}
+
+/// Whether a process is there that sleeps for so many seconds, which no other does.
+fn sleeps(seconds: &str) -> bool {
+    let is_it = |entry: fs::DirEntry| {
+        fs::read(entry.path().join("cmdline")).unwrap_or_default() == format!("sleep\0{seconds}\0").as_bytes()
+    };
+    fs::read_dir("/proc").unwrap().flatten().any(is_it)
+}
+
 fn installed() -> Vec<Mpi> {
     let is_there = |mpi: &Mpi| Command::new(mpi.compiler).arg("-show").output().is_ok();
     let all: Vec<Mpi> = [OPEN_MPI, MPICH].into_iter().filter(is_there).collect();
@@ -125,22 +139,8 @@ fn a_rank_that_fails_is_the_named_cause() {
             ("[ $R = 1 ] && kill -SEGV $$; sleep 5", "signal", "rank 1: killed by SIGSEGV"),
         ] {
             let _ = fs::remove_file(folder.path().join("study.stayput"));
-            let words = [
-                "-n",
-                "2x1",
-                "--mpi",
-                mpi.name,
-                "--place",
-                "unbound",
-                "--max-runs",
-                "1",
-                "--min-runs",
-                "1",
-                "--warmup",
-                "0",
-            ];
             let line = format!("{RANK}; {line}");
-            let (code, said, seen) = study(folder.path(), &words, &["sh", "-c", &line]);
+            let (code, said, seen) = study(folder.path(), &one_run(mpi), &["sh", "-c", &line]);
             assert_eq!(code, Some(1), "{said}");
             let trial = &seen["trials"][0];
             assert_eq!(
@@ -165,26 +165,9 @@ fn numbers_come_from_the_output_of_rank_0_and_its_input_is_read_there() {
         // Rank 1 prints first, and another number.
         let line =
             format!("{RANK}; N=0; [ $R = 0 ] && sleep 0.3 && read N; echo \"time: 0.00$((R+1)) read: $((N+R))\"");
-        let words = [
-            "-n",
-            "2x1",
-            "--mpi",
-            mpi.name,
-            "--place",
-            "unbound",
-            "--max-runs",
-            "1",
-            "--min-runs",
-            "1",
-            "--warmup",
-            "0",
-            "--time-regex",
-            "time: ([0-9.]+)",
-            "--metric",
-            "read higher = read: ([0-9]+)",
-            "--input",
-            "input",
-        ];
+        let of_output =
+            ["--time-regex", "time: ([0-9.]+)", "--metric", "read higher = read: ([0-9]+)", "--input", "input"];
+        let words = [&one_run(mpi)[..], &of_output].concat();
         let (code, said, seen) = study(folder.path(), &words, &["sh", "-c", &line]);
         assert_eq!(code, Some(0), "{said}");
         let trial = &seen["trials"][0];
@@ -201,31 +184,12 @@ fn ranks_that_take_too_long_are_ended_and_nothing_of_them_is_left() {
         let _ = fs::remove_file(folder.path().join("study.stayput"));
         // An argument that no other process has.
         let seconds = format!("3{}", std::process::id());
-        let words = [
-            "-n",
-            "2x1",
-            "--mpi",
-            mpi.name,
-            "--place",
-            "unbound",
-            "--max-runs",
-            "1",
-            "--min-runs",
-            "1",
-            "--warmup",
-            "0",
-            "--timeout",
-            "500ms",
-        ];
+        let words = [&one_run(mpi)[..], &["--timeout", "500ms"]].concat();
         let begun = Instant::now();
         let (_, said, seen) = study(folder.path(), &words, &["sleep", &seconds]);
         assert_eq!(seen["trials"][0]["status"], "timeout", "{said}");
         assert!(begun.elapsed() < Duration::from_secs(60), "they were waited for");
-        let is_left = |entry: fs::DirEntry| {
-            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            words == format!("sleep\0{seconds}\0").as_bytes()
-        };
-        assert!(!fs::read_dir("/proc").unwrap().flatten().any(is_left), "{}", mpi.name);
+        assert!(!sleeps(&seconds), "{}", mpi.name);
     }
 }
 
@@ -237,35 +201,8 @@ fn a_study_that_is_killed_leaves_no_rank_and_goes_on() {
         let _ = fs::remove_file(folder.path().join("study.stayput"));
         let seconds = format!("4{}", std::process::id());
         let line = format!("[ -e done ] || sleep {seconds}");
-        let words = [
-            "study",
-            "--out",
-            "study.stayput",
-            "--no-report",
-            "--quiet",
-            "-n",
-            "2x1",
-            "--mpi",
-            mpi.name,
-            "--place",
-            "unbound",
-            "--max-runs",
-            "1",
-            "--min-runs",
-            "1",
-            "--warmup",
-            "0",
-            "--",
-            "sh",
-            "-c",
-            &line,
-        ];
-        let is_left = || {
-            let is_it = |entry: fs::DirEntry| {
-                fs::read(entry.path().join("cmdline")).unwrap_or_default() == format!("sleep\0{seconds}\0").as_bytes()
-            };
-            fs::read_dir("/proc").unwrap().flatten().any(is_it)
-        };
+        let begin = ["study", "--out", "study.stayput", "--no-report", "--quiet"];
+        let words = [&begin[..], &one_run(mpi), &["--", "sh", "-c", &line]].concat();
         let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
             let begun = Instant::now();
             while !is_so() {
@@ -275,16 +212,16 @@ fn a_study_that_is_killed_leaves_no_rank_and_goes_on() {
         };
         let mut command = Command::new(env!("CARGO_BIN_EXE_stayput"));
         let mut study = command
-            .args(words)
+            .args(&words)
             .current_dir(folder.path())
             .envs(ENVIRONMENT)
             .stdin(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        wait_until("ranks run", &is_left);
+        wait_until("ranks run", &|| sleeps(&seconds));
         study.kill().unwrap();
         study.wait().unwrap();
-        wait_until("no rank is left", &|| !is_left());
+        wait_until("no rank is left", &|| !sleeps(&seconds));
         fs::write(folder.path().join("done"), "").unwrap();
         let output = stayput(folder.path(), &words);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -337,8 +274,20 @@ fn what_is_asked_wrongly_of_a_study_of_ranks_gets_its_sentence() {
         (&["-n", "1x1", mpi[0], mpi[1], "--on", "vm"], "no MPI starts any in an emulated machine; leave out --on vm"),
         (&["-n", "1x1", mpi[0], mpi[1], "--sched", "batch"], "ranks can be placed, and nothing else yet"),
         (&["-n", "1x1", mpi[0], mpi[1], "--unit", "process"], "ranks are bound thread by thread"),
-        (&["-n", "1x1", mpi[0], mpi[1], "--shell"], "leave out built-in programs, --mix and --shell"),
-        (&["-n", "1x1", mpi[0], mpi[1], "--mix", "true + true"], "leave out built-in programs, --mix and --shell"),
+        (&["-n", "1x1", mpi[0], mpi[1], "--shell"], "leave out --mix and --shell"),
+        (&["-n", "1x1", mpi[0], mpi[1], "--mix", "true + true"], "leave out --mix and --shell"),
+        (
+            &["-n", "1x1", mpi[0], mpi[1], "--mpi-args", "--bind-to core"],
+            "`--bind-to` binds ranks, which the study's own placements",
+        ),
+        (
+            &["-n", "1x1", mpi[0], mpi[1], "--mpi-args", "--mca hwloc_base_binding_policy core"],
+            "`hwloc_base_binding_policy` binds ranks",
+        ),
+        (&["-n", "1x1", "--mpi", "srun", "--mpi-args", "-c 4"], "`-c` says how many ranks there are, or how many CPUs"),
+        (&["-n", "1x1", mpi[0], mpi[1], "--mpi-args", "-x API_TOKEN=abcdefgh"], "--mpi-args holds a secret value"),
+        (&["-n", "1x1", mpi[0], mpi[1], "--mpi-args", "'"], "--mpi-args can't be split into words"),
+        (&["-n", "1", "--mpi-args", "--tag-output"], "--mpi"),
         (
             &["-n", "1x1", mpi[0], mpi[1], "--server", "true", "--ready", "port:1"],
             "has no ranks that --mpi could start",
@@ -387,9 +336,10 @@ fn a_study_file_says_which_mpi_starts_a_subject() {
     }
     for (text, sentence) in [
         (format!("{head}[[subject]]\ncommand = \"true\"\nmpi = \"lam\"\n"), "line 7"),
+        (format!("{head}[[subject]]\nbuiltin = \"npb:cg.S\"\nmpi = \"openmpi\"\n"), "npb:cg has threads and no ranks"),
         (
-            format!("{head}[[subject]]\nbuiltin = \"npb:cg.S\"\nmpi = \"openmpi\"\n"),
-            "built-in programs have threads and no ranks",
+            format!("{head}[[subject]]\ncommand = \"true\"\nmpi-args = \"--tag-output\"\n"),
+            "`mpi-args` is for the launcher of ranks",
         ),
         (
             format!("{head}[[subject]]\ncommand = \"true\"\nbind-mpi-helpers = true\n"),
@@ -417,4 +367,68 @@ fn a_program_of_another_mpi_is_refused_before_there_is_a_journal() {
         assert!(said.contains("each of its processes takes itself for rank 0 of 1; say --mpi"), "{said}");
         assert!(!folder.path().join("study.stayput").exists());
     }
+}
+
+/// A word for the launcher reaches it beside those by which it binds nothing, and what is pasted says it, too.
+#[test]
+fn words_for_the_launcher_reach_it_and_ranks_are_bound_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::host().unwrap();
+    for mpi in installed() {
+        let Some(program) = mpi.program(folder.path(), "mpi_openmp") else { continue };
+        let _ = fs::remove_file(folder.path().join("study.stayput"));
+        let told = if mpi.name == "openmpi" { "-x STAYPUT_TOLD=17" } else { "-genv STAYPUT_TOLD 17" };
+        let place = "ranks=scatter:core,threads=compact";
+        let runs = ["--min-runs", "1", "--max-runs", "1", "--warmup", "0", "--metric", "told higher = told: ([0-9]+)"];
+        let words = [&["-n", "2x1", "--mpi", mpi.name, "--mpi-args", told, "--place", place][..], &runs].concat();
+        let line = format!("echo told: $STAYPUT_TOLD; exec {}", program.display());
+        let (code, said, seen) = study(folder.path(), &words, &["sh", "-c", &line]);
+        assert_eq!(code, Some(0), "{said}");
+        let trial = &seen["trials"][0];
+        assert_eq!(trial["values"]["told"], 17.0, "{} {trial}", mpi.name);
+        let policy: RankPolicy = place.parse().unwrap();
+        let expected = policy.place(&machine, "2x1".parse().unwrap()).unwrap().row().slots;
+        assert_eq!(sets(&trial["actual_cpus"])[..2], expected, "{} {trial}", mpi.name);
+        let page = stayput(folder.path(), &["report", "study.stayput", "--format", "html"]);
+        let page = String::from_utf8_lossy(&page.stdout).into_owned();
+        let pasted = format!("--mpi {} --mpi-args", mpi.name);
+        assert!(
+            !page.contains("stayput run -n 2x1") || page.contains(&pasted) && page.contains("--mpi-bind-none"),
+            "{page}"
+        );
+    }
+}
+
+/// The built-in programs that have ranks, by both launchers, verified in every run.
+#[test]
+fn built_in_programs_are_divided_into_ranks_and_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in installed() {
+        if launch::trace_available().is_err() {
+            println!("skipped: no ptrace");
+            return;
+        }
+        let _ = fs::remove_file(folder.path().join("study.stayput"));
+        let out = folder.path().join("study.stayput");
+        let fixed = ["study", "--out", out.to_str().unwrap(), "--no-report", "--quiet", "npb:ft.S", "climate.S"];
+        let runs = ["--place", "unbound,compact", "--min-runs", "1", "--max-runs", "1", "--warmup", "0"];
+        let output = stayput(folder.path(), &[&fixed[..], &["-n", "1x2,2x1", "--mpi", mpi.name], &runs].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if said.contains("was built where there was no MPI") {
+            println!("skipped: {said}");
+            continue;
+        }
+        assert!(output.status.success(), "{}: {said}", mpi.name);
+        let json = stayput(folder.path(), &["report", out.to_str().unwrap(), "--format", "json"]);
+        let study: Value = serde_json::from_slice(&json.stdout).unwrap();
+        let trials = study["trials"].as_array().unwrap();
+        assert_eq!(trials.len(), 8, "{said}");
+        for trial in trials {
+            assert_eq!(trial["status"], "ok", "{} {trial}", mpi.name);
+            assert!(trial["time_s"].as_f64().unwrap() > 0.0, "{trial}");
+        }
+    }
+    let (code, said, _) = study(folder.path(), &["-n", "1x1", "--mpi", "openmpi", "npb:cg.S"], &["true"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("npb:cg has threads and no ranks, and --mpi starts ranks"), "{said}");
 }

@@ -105,7 +105,7 @@ fn the_page_has_every_key_and_no_other() {
     assert_eq!(column("key of a `[[subject]]`"), keys(&of_subject));
     let whole = &examples(&page)[1];
     // Those that go with nothing else that the example shows.
-    let alone = ["paper", "relative-sd", "mix", "mpi", "bind-mpi-helpers"];
+    let alone = ["paper", "relative-sd", "mix", "mpi", "mpi-args", "bind-mpi-helpers"];
     for key in keys(&told).iter().chain(&keys(&of_stop)).chain(&keys(&of_subject)) {
         assert!(alone.contains(&key.as_str()) || whole.contains(key.as_str()), "{key}");
     }

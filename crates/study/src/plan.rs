@@ -19,6 +19,7 @@ pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
 use crate::trial::Trial;
 use crate::variant::Variant;
 use launch::Conditions;
+use launch::mpi::Mpi;
 use machine::{CpuSet, Placement};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -406,6 +407,19 @@ impl Plan {
                 "--mpi {} starts ranks, and {shape} is a number of threads; write ranks x threads: {shape}x1 for {shape} ranks of 1 thread \
                  each, or 1x{shape} for one rank of {shape}",
                 start.mpi
+            ));
+        }
+        if let Some(conflict) = Mpi::conflict(&start.args) {
+            return wrong(format!(
+                "{}: {conflict}, which the study's own placements and -n say; leave it out of --mpi-args, or see what it does by \
+                 `stayput run --mpi {} --mpi-args`",
+                subject.name, start.mpi
+            ));
+        }
+        if !self.redaction().words(&start.args).1.is_empty() {
+            return wrong(format!(
+                "{}: --mpi-args holds a secret value, and journals keep it as the launcher is told; give the value by a file or a variable",
+                subject.name
             ));
         }
         if subject.binding.unit != Unit::Thread {

@@ -23,7 +23,7 @@ impl ProgramRunner {
         &mut self,
         plan: &Plan,
         turn: &Turn,
-        start: RankStart,
+        start: &RankStart,
         trial: &mut Trial,
     ) -> Result<(), RunnerError> {
         let subject = &plan.subjects[turn.cell.subject];
@@ -40,6 +40,7 @@ impl ProgramRunner {
         let launch = RankLaunch {
             mpi: start.mpi,
             options: None,
+            further: start.args.clone(),
             shape: ranks,
             sets_threads: true,
             placement: plan.placement(turn.cell).map(|row| RankPlacement::of_row(row, ranks)),

@@ -24,10 +24,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How the ranks of a subject are started. It is part of the plan: with another launcher it is another study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankStart {
     /// The launcher.
     pub mpi: Mpi,
+    /// What it is told besides, none of which binds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
     /// Whether helper threads of the MPI library take places as others do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bind_helpers: bool,
@@ -40,6 +43,8 @@ pub struct RankLaunch {
     pub mpi: Mpi,
     /// What is said to it besides. Then it binds as it is told or by default, and ranks are only read back.
     pub options: Option<Vec<String>>,
+    /// What is said to it besides, which leaves its binding as it is.
+    pub further: Vec<String>,
     /// How many ranks, and threads of each.
     pub shape: RankShape,
     /// Whether the number of threads was said: else the program decides.
@@ -200,7 +205,8 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
             return Err(LaunchError::ForbiddenCpus { forbidden, allowed }.into());
         }
     }
-    let mut command = ranks.mpi.command(ranks.shape.ranks, ranks.shape.threads, ranks.options.as_deref());
+    let mut command =
+        ranks.mpi.command(ranks.shape.ranks, ranks.shape.threads, ranks.options.as_deref(), &ranks.further);
     command.extend(ranks.wrapper.iter().cloned());
     command.extend([folder.path().as_os_str().to_owned(), "--".into()]);
     command.extend(argv.iter().cloned());
@@ -221,6 +227,7 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
     seen.sort_by_key(|rank| rank.identity.rank);
     let mut context = RankContext {
         options: ranks.options.clone(),
+        further: ranks.further.clone(),
         library: mpi::linked_mpi(&path),
         ..RankContext::of_caller(ranks.mpi, ranks.shape.ranks, allowed)
     };

@@ -23,6 +23,7 @@ use crate::shape::Shape;
 use crate::site::{BLOCKS_OF_A_BOOT, Site};
 use crate::study_file::{BeyondMachine, MixTable, Share, StopTable, StudyFile, SubjectTable};
 use launch::Conditions;
+use launch::mpi::Mpi;
 use machine::{Machine, Policy, RankError, RankPolicy};
 use stats::RaceRule;
 use std::collections::BTreeSet;
@@ -131,7 +132,7 @@ impl Request {
         Ok(site)
     }
 
-    /// The plan on `machine`, where `builtin` gives the subject of a built-in program's name, and `lacking` says in a sentence why
+    /// The plan on `machine`, where `builtin` gives the subject of a built-in program's name, started as ranks if an MPI is given, and `lacking` says in a sentence why
     /// conditions can't be brought about there.
     ///
     /// # Errors
@@ -139,14 +140,14 @@ impl Request {
     pub fn plan(
         self,
         machine: &Machine,
-        builtin: impl Fn(&str) -> Result<Subject, NoBuiltin>,
+        builtin: impl Fn(&str, Option<Mpi>) -> Result<Subject, NoBuiltin>,
         lacking: impl FnMut(&Conditions) -> Result<Option<String>, PlanError>,
     ) -> Result<CellPlan, PlanError> {
         let mut site = self.site()?;
         let Self { mut study, class, model, race } = self;
         let mut departures: Vec<String> = Vec::new();
         if let Some(class) = class {
-            departures.extend(replace_classes(&mut study, &class, |name| builtin(name).is_ok())?);
+            departures.extend(replace_classes(&mut study, &class, |name| builtin(name, None).is_ok())?);
         }
         let mut subjects =
             study.subjects.iter().map(|table| subject(table, &builtin)).collect::<Result<Vec<_>, _>>()?;
@@ -453,7 +454,7 @@ fn stop_rule(table: StopTable) -> Result<StopRule, PlanError> {
 /// Adds the mix of `table` to `subjects`; gives the programs of its jobs as subjects that are run by themselves.
 fn mix(
     table: &MixTable,
-    builtin: &impl Fn(&str) -> Result<Subject, NoBuiltin>,
+    builtin: &impl Fn(&str, Option<Mpi>) -> Result<Subject, NoBuiltin>,
     subjects: &mut Vec<Subject>,
 ) -> Result<Vec<Subject>, PlanError> {
     let text = table.text();
@@ -462,7 +463,7 @@ fn mix(
     for text in &texts {
         let command = || Subject { name: text.words.join(" "), argv: text.words.clone(), ..Subject::default() };
         let program = match &text.words[..] {
-            [name] => builtin(name).or_else(|error| match error {
+            [name] => builtin(name, None).or_else(|error| match error {
                 NoBuiltin::Unknown(_) => Ok(command()),
                 NoBuiltin::Wrong(what) => Err(wrong(what)),
             })?,
@@ -504,9 +505,12 @@ fn number_alike(jobs: &mut [Job]) {
     }
 }
 
-fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBuiltin>) -> Result<Subject, PlanError> {
+fn subject(
+    table: &SubjectTable,
+    builtin: &impl Fn(&str, Option<Mpi>) -> Result<Subject, NoBuiltin>,
+) -> Result<Subject, PlanError> {
     let mut subject = match (&table.builtin, &table.command) {
-        (Some(name), _) => builtin(name).map_err(wrong)?,
+        (Some(name), _) => builtin(name, table.mpi).map_err(wrong)?,
         (None, Some(command)) => Subject {
             name: command.join(" "),
             argv: command.clone(),
@@ -541,7 +545,8 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
     subject.server = table.server()?;
     subject.preparation = table.preparation();
-    subject.ranks = table.mpi.map(|mpi| RankStart { mpi, bind_helpers: table.bind_mpi_helpers });
+    let args = || table.mpi_args.clone().unwrap_or_default();
+    subject.ranks = table.mpi.map(|mpi| RankStart { mpi, args: args(), bind_helpers: table.bind_mpi_helpers });
     subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe).with_slots(table.slots.clone());
     (subject.metric, subject.metrics) = primary_and_others(table.metrics.clone(), table.primary.as_deref())?;
     Ok(subject)
@@ -658,7 +663,7 @@ mod tests {
         let machine = Machine::named("xeon-e5620").unwrap();
         let request = Request { study: file.with(flags), ..Request::default() };
         let CellPlan::Comparison(study) =
-            request.plan(&machine, |_| Err(NoBuiltin::Unknown("none".into())), |_| Ok(None)).unwrap()
+            request.plan(&machine, |_, _| Err(NoBuiltin::Unknown("none".into())), |_| Ok(None)).unwrap()
         else {
             panic!("no race is asked for");
         };

@@ -233,7 +233,7 @@ impl Runner for ProgramRunner {
             return Ok(trial);
         }
         if let Some(start) = &subject.ranks {
-            self.run_ranks(plan, turn, *start, &mut trial)?;
+            self.run_ranks(plan, turn, start, &mut trial)?;
             if trial.status != Status::NotStarted {
                 self.step(plan, turn, Step::Conclude, &mut trial)?;
             }

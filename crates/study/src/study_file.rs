@@ -26,10 +26,6 @@ use std::time::Duration;
 /// More placements than anybody writes; each may list as many CPUs as a placement has.
 const MOST_PLACEMENTS: usize = 1000;
 
-/// Why a built-in program is started by no MPI.
-pub(crate) const NO_BUILTIN_RANKS: &str =
-    "built-in programs have threads and no ranks; `mpi` starts a program of yours";
-
 /// A study file as read. What it leaves out is left to the command line and the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -199,6 +195,9 @@ pub struct SubjectTable {
     /// The launcher of MPI that starts it as ranks: `openmpi`, `mpich` or `srun`.
     #[serde(default, deserialize_with = "words::mpi")]
     pub mpi: Option<Mpi>,
+    /// Words for that launcher, none of which may bind.
+    #[serde(default, deserialize_with = "words::command")]
+    pub mpi_args: Option<Vec<String>>,
     /// Whether threads that the MPI library starts for itself take places as all others do.
     #[serde(default)]
     pub bind_mpi_helpers: bool,
@@ -368,11 +367,11 @@ impl SubjectTable {
             }
             _ => {}
         }
-        if self.mpi.is_some() && self.builtin.is_some() {
-            return wrong("mpi", NO_BUILTIN_RANKS);
-        }
         if self.bind_mpi_helpers && self.mpi.is_none() {
             return wrong("bind-mpi-helpers", "`bind-mpi-helpers` is for ranks, which `mpi` starts; name it");
+        }
+        if self.mpi_args.is_some() && self.mpi.is_none() {
+            return wrong("mpi-args", "`mpi-args` is for the launcher of ranks, which `mpi` names; name it");
         }
         let of = |key| move |wrong: PlanError| (key, format!("`{key}`: {wrong}"));
         self.server().map_err(of("server"))?;

@@ -29,6 +29,8 @@ pub struct RankContext {
     pub mpi: Mpi,
     /// What the caller said to it; none where we had it bind nothing.
     pub options: Option<Vec<String>>,
+    /// What it was told besides, none of which binds.
+    pub further: Vec<String>,
     /// How many ranks there should be.
     pub ranks: usize,
     /// Where the launcher itself was let run.
@@ -79,6 +81,13 @@ const LAUNCHER_VARIABLES: [BindingVariable; 13] = [
     by(Mpi::Srun, "SLURM_CPU_BIND"),
 ];
 
+/// Whether `name` is such a variable, or the parameter that one of them sets.
+pub(super) fn is_launcher_variable(name: &str) -> bool {
+    let prefixes = ["OMPI_MCA_", "PRTE_MCA_"];
+    let parameter = |variable: &str| prefixes.iter().any(|prefix| variable.strip_prefix(prefix) == Some(name));
+    LAUNCHER_VARIABLES.iter().any(|variable| variable.name == name || parameter(variable.name))
+}
+
 /// Variables that a process finds which an MPI launcher has started.
 const IN_A_RANK: [&str; 2] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"];
 
@@ -99,7 +108,8 @@ impl RankContext {
         let is_root = nix::unistd::geteuid().is_root();
         let cores = machine::linux::system::hardware_threads(&allowed);
         let cpu_limit = machine::linux::control_group::cpu_limit();
-        Self { mpi, options: None, ranks, allowed, library: None, variables, is_root, cores, cpu_limit }
+        let (options, further) = (None, Vec::new());
+        Self { mpi, options, further, ranks, allowed, library: None, variables, is_root, cores, cpu_limit }
     }
 
     /// `NAME=VALUE` of the variables among `names` that are set.
@@ -119,7 +129,12 @@ impl RankContext {
     /// Whether Open MPI's mpirun refuses to start ranks for this user.
     fn is_refused_root(&self) -> bool {
         let is_allowed = ROOT_VARIABLES.iter().all(|name| self.variables.get(*name).is_some_and(|value| value == "1"))
-            || self.options.iter().flatten().any(|option| option.trim_start_matches('-') == "allow-run-as-root");
+            || self
+                .options
+                .iter()
+                .flatten()
+                .chain(&self.further)
+                .any(|option| option.trim_start_matches('-') == "allow-run-as-root");
         self.mpi == Mpi::OpenMpi && self.is_root && !is_allowed
     }
 }
@@ -170,10 +185,10 @@ fn remedy(context: &RankContext, threads: usize) -> String {
 }
 
 /// Why `mpi` can't start `executable` as ranks, in a sentence that says what to do, where that is known before it is tried; `set` are
-/// variables that it is started with besides those of this process.
-pub fn obstacle(mpi: Mpi, executable: &Path, set: &[(OsString, OsString)]) -> Option<String> {
-    let mut context =
-        RankContext { library: linked_mpi(executable), ..RankContext::of_caller(mpi, 0, CpuSet::default()) };
+/// variables that it is started with besides those of this process, `further` the words that it is told.
+pub fn obstacle(mpi: Mpi, executable: &Path, set: &[(OsString, OsString)], further: &[String]) -> Option<String> {
+    let caller = RankContext::of_caller(mpi, 0, CpuSet::default());
+    let mut context = RankContext { library: linked_mpi(executable), further: further.to_vec(), ..caller };
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     context.variables.extend(set.iter().map(|(name, value)| (text(name), text(value))));
     other_library(&context, &[]).or_else(|| refused_root(&context, &[]))
@@ -498,7 +513,19 @@ mod tests {
         let variables = BTreeMap::from([("OMP_NUM_THREADS".to_owned(), "2".to_owned())]);
         let allowed = "0-3".parse().unwrap();
         let (cores, cpu_limit) = (Vec::new(), None);
-        RankContext { mpi, options: None, ranks, allowed, library: None, variables, is_root: false, cores, cpu_limit }
+        let (options, further) = (None, Vec::new());
+        RankContext {
+            mpi,
+            options,
+            further,
+            ranks,
+            allowed,
+            library: None,
+            variables,
+            is_root: false,
+            cores,
+            cpu_limit,
+        }
     }
 
     fn told(context: &RankContext, ranks: &[SeenRank]) -> String {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vm::{Guest, HostProgram, Vm, VmError};
 
 /// A guest in which a shell runs each line that it is sent, and answers with a line.
-fn shell(topology: &str) -> Option<Guest> {
+pub fn shell(topology: &str) -> Option<Guest> {
     if let Err(skip) = vm::can_share_files(&|what| eprintln!("{what}")) {
         eprintln!("kernel test skipped: {skip}");
         return None;
@@ -25,7 +25,7 @@ fn booted(vm: &Vm) -> Guest {
 }
 
 /// What the guest answers to a line, waited for as long as any test may take.
-fn answer(guest: &mut Guest, line: &str) -> Result<String, VmError> {
+pub fn answer(guest: &mut Guest, line: &str) -> Result<String, VmError> {
     let deadline = Instant::now() + guest::TIMEOUT;
     guest.tell(line, line)?;
     loop {

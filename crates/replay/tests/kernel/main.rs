@@ -12,5 +12,6 @@ mod machine_tests;
 mod measured_tests;
 mod memory_tests;
 mod misses_tests;
+mod rank_tests;
 mod scheduler_tests;
 mod study_tests;

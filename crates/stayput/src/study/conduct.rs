@@ -29,10 +29,10 @@ pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
             let Some(program) = argv.first() else { continue };
             let program = OsStr::new(program);
             let path = launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
-            let Some(RankStart { mpi, .. }) = subject.ranks else { continue };
+            let Some(RankStart { mpi, args, .. }) = &subject.ranks else { continue };
             launch::executable_path(OsStr::new(mpi.program()))
-                .map_err(|_| UsageError::from(RankError::NoLauncher(mpi.program(), mpi)))?;
-            if let Some(why) = launch::mpi::obstacle(mpi, &path, &subject.preparation.variables()) {
+                .map_err(|_| UsageError::from(RankError::NoLauncher(mpi.program(), *mpi)))?;
+            if let Some(why) = launch::mpi::obstacle(*mpi, &path, &subject.preparation.variables(), args) {
                 return Err(UsageError::from(why));
             }
         }

@@ -1,7 +1,7 @@
 //! The cache-affinity report's workloads as programs: their studies on this machine and in a virtual one, one after the other, within
 //! one budget.
 
-use super::builtin;
+use super::builtin_subject;
 use super::conduct::{Conduct, can_start, conduct, identified};
 use super::paper::CONDUCT;
 use super::venue::Venue;
@@ -35,7 +35,8 @@ pub(crate) fn conduct_workloads(
     quiet: bool,
 ) -> anyhow::Result<LiveWorkloads> {
     if let Some(class) = class {
-        builtin(&format!("{OF_EVERY_CLASS}.{class}")).map_err(|error| UsageError::from(error.to_string()))?;
+        builtin_subject(&format!("{OF_EVERY_CLASS}.{class}"), None)
+            .map_err(|error| UsageError::from(error.to_string()))?;
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make folder {}", folder.display()))?;
     let mut live = LiveWorkloads::new(folder);
@@ -128,7 +129,7 @@ fn conduct_workload(
     let request = Request { study, class: class.map(str::to_owned), ..Request::default() };
     // Programs are looked for before a machine is booted for them.
     let names = request.study.subjects.iter().filter_map(|subject| subject.builtin.as_deref());
-    if let Some(error) = names.map(builtin).find_map(Result::err) {
+    if let Some(error) = names.map(|name| builtin_subject(name, None)).find_map(Result::err) {
         return Ok(Err(LeftOut { why: error.to_string(), is_place: false }));
     }
     let site = request.site().map_err(UsageError::from)?;
@@ -136,7 +137,7 @@ fn conduct_workload(
         Ok(found) => found,
         Err(error) => return Ok(Err(left_out(true)(error))),
     };
-    let planned = request.plan(&machine, builtin, |conditions| venue.lacking(conditions));
+    let planned = request.plan(&machine, builtin_subject, |conditions| venue.lacking(conditions));
     let study = match planned {
         Ok(CellPlan::Comparison(study)) => identified(&study),
         Ok(CellPlan::Race(_)) => return Ok(Err(LeftOut { why: "its study is no comparison".into(), is_place: false })),

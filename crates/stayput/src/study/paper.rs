@@ -1,6 +1,6 @@
 //! A paper's study on this machine, as `stayput study papers/X.toml` does it, from the file that is built in.
 
-use super::builtin;
+use super::builtin_subject;
 use super::conduct::{Conduct, conduct, identified};
 use super::venue::Venue;
 use crate::UsageError;
@@ -38,7 +38,7 @@ pub(crate) fn conduct_paper(
     let study = own_study::study_file(paper).with(flags);
     let request = Request { study, class: class.map(str::to_owned), ..Request::default() };
     let CellPlan::Comparison(study) =
-        request.plan(&machine, builtin, |conditions| Ok(conditions.lacking())).map_err(UsageError::from)?
+        request.plan(&machine, builtin_subject, |conditions| Ok(conditions.lacking())).map_err(UsageError::from)?
     else {
         return Err(UsageError::from(format!("the study of {} is no comparison", paper.name)));
     };
