@@ -89,6 +89,23 @@ struct thread_info {
 };
 #endif
 
+struct rq {
+    u64 clock;
+};
+
+struct cfs_rq {
+    struct rq *rq;
+};
+
+struct sched_entity {
+    struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+    unsigned long long run_delay;
+    unsigned long long last_queued;
+};
+
 struct task_struct {
     struct thread_info thread_info;
     unsigned int __state;
@@ -98,6 +115,8 @@ struct task_struct {
     unsigned in_iowait : 1;
     int pid;
     int tgid;
+    struct sched_entity se;
+    struct sched_info sched_info;
     struct task_struct *real_parent;
     struct task_struct *group_leader;
     struct files_struct *files;
@@ -151,6 +170,17 @@ static __always_inline u32 mode_of_file_at(struct file **at) {
     }
     bpf_probe_read_kernel(&file, sizeof(file), at);
     return file ? BPF_CORE_READ(file, f_inode, i_mode) : 0;
+}
+
+/* The clock of the run queue of `task`, which has a CPU, in ns. `known` is where that CPU's run
+ * queue is, once it has been found. */
+static __always_inline u64 clock_of_run_queue(struct task_struct *task, u64 *known) {
+    if (!bpf_ksym_exists(bpf_rdonly_cast))
+        return task->se.cfs_rq->rq->clock;
+    if (!*known)
+        *known = (u64)task->se.cfs_rq->rq;
+    struct rq *rq = bpf_rdonly_cast((void *)*known, bpf_core_type_id_kernel(struct rq));
+    return rq->clock;
 }
 
 /* The system call that a thread is in; negative when it is in none, and in one that can't be told.
