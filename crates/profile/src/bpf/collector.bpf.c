@@ -373,8 +373,8 @@ static __always_inline u32 kind_of_descriptor(struct task_struct *task, u64 desc
 }
 
 /* Why a thread gives up its CPU, and for what its system call waits. */
-static __always_inline u32 end_of(struct task_struct *task, u32 flags, bool is_preempted,
-                                  u32 state, u32 *call) {
+static __always_inline u32 end_of(struct task_struct *task, u32 flags, bool is_preempted, u32 state,
+                                  u32 *call) {
     u64 argument = 0;
     if (state & TASK_DEAD)
         return END_EXIT;

@@ -183,10 +183,24 @@ static __always_inline u64 clock_of_run_queue(struct task_struct *task, u64 *kno
     return rq->clock;
 }
 
+/* Where saved registers are on a thread's stack, once one was asked for: the same for all. */
+u64 registers_offset;
+
+static __always_inline struct pt_regs *registers_of(struct task_struct *task) {
+    if (!bpf_ksym_exists(bpf_rdonly_cast))
+        return (struct pt_regs *)bpf_task_pt_regs(task);
+    u64 stack = (u64)task->stack, offset = registers_offset;
+    if (!offset) {
+        offset = (u64)bpf_task_pt_regs(task) - stack;
+        registers_offset = offset;
+    }
+    return bpf_rdonly_cast((void *)(stack + offset), bpf_core_type_id_kernel(struct pt_regs));
+}
+
 /* The system call that a thread is in; negative when it is in none, and in one that can't be told.
  */
 static __always_inline s64 call_of(struct task_struct *task, u64 *first_argument) {
-    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+    struct pt_regs *regs = registers_of(task);
 #if defined(__TARGET_ARCH_x86)
     *first_argument = regs->di;
     return regs->orig_ax;
