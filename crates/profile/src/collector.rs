@@ -151,6 +151,8 @@ impl<'a> Collector<'a> {
         rodata.has_prev_state = has_prev_state;
         rodata.shares_shards = cpus > shards;
         rodata.traces = ring_bytes > 0;
+        // A trace tells when each event was.
+        rodata.has_run_delays = ring_bytes == 0 && counts_run_delays();
         rodata.watches_all = watched == Watched::All;
         (rodata.nr_cpus, rodata.nr_shards) = (cpus, shards);
         rodata.launcher = if watched == Watched::Started { std::process::id() } else { 0 };
@@ -299,10 +301,15 @@ impl<'a> Collector<'a> {
         }
         for (&number, program) in programs.iter_mut().filter(|&(&number, _)| number < count) {
             for shard in 0..self.shards {
-                let shard: ProgramStats = read(&maps.programs, number * self.shards + shard)?;
-                program.stats.add(&shard);
+                let mut counted: ProgramStats = read(&maps.programs, number * self.shards + shard)?;
+                counted.complete();
+                program.stats.add(&counted);
+                // A CPU with a shard of its own has no other record of this.
+                if self.shards == self.cpus && counted.cpu_ns > 0 {
+                    program.residency_ns.insert(CpuId(shard), counted.cpu_ns);
+                }
             }
-            for cpu in 0..self.cpus {
+            for cpu in (0..self.cpus).filter(|_| self.cpus > self.shards) {
                 let ns: u64 = read(&maps.residency, number * self.cpus + cpu)?;
                 if ns > 0 {
                     program.residency_ns.insert(CpuId(cpu), ns);
@@ -430,6 +437,12 @@ fn switch_tells_state() -> bool {
         Some(prototype.len() >= 5)
     };
     told().unwrap_or(true)
+}
+
+/// Whether the kernel counts how long threads wait in run queues: it has let us have a CPU, which it then counts as well.
+fn counts_run_delays() -> bool {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().nth(2).and_then(|turns| turns.parse::<u64>().ok()).is_some_and(|turns| turns > 0)
 }
 
 /// The first complaints of libbpf, which name the cause.

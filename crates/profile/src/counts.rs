@@ -41,6 +41,10 @@ impl ProgramCounts {
             intf::PHASE_BLOCKED if thread.since_ns > 0 => {
                 self.stats.cut_blocks.record(until_ns.saturating_sub(thread.since_ns));
             }
+            // When it was woken is not known before it has a CPU.
+            intf::PHASE_WOKEN if thread.since_ns > 0 => {
+                self.stats.blocks.record(until_ns.saturating_sub(thread.since_ns));
+            }
             _ if thread.burst_ns > 0 => self.stats.cut_bursts.record(thread.burst_ns),
             _ => {}
         }
@@ -173,7 +177,7 @@ fn thread_row(thread: &Thread) -> ThreadRow {
         name: String::from_utf8_lossy(&name).into_owned(),
         cpu_s: seconds(thread.cpu_ns),
         switches: thread.switches,
-        migrations: thread.migrations,
+        migrations: thread.migrations.into(),
         wait_s: seconds(thread.wait_ns),
         block_s: seconds(thread.block_ns),
         quantum_percent: if thread.ends == 0 { 0.0 } else { 100.0 * thread.quantum_ends as f64 / thread.ends as f64 },

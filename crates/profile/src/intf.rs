@@ -17,6 +17,15 @@ impl ProgramStats {
         Box::new(bytemuck::Zeroable::zeroed())
     }
 
+    /// Counts in each histogram what the kernel's side has counted in one for several.
+    pub fn complete(&mut self) {
+        let whole = std::mem::replace(&mut self.whole_bursts, bytemuck::Zeroable::zeroed());
+        self.intervals.add(&whole);
+        self.bursts.add(&whole);
+        let wakes = self.wakes;
+        self.waits.add(&wakes);
+    }
+
     /// Adds what another CPU, or thread, has counted.
     pub fn add(&mut self, more: &Self) {
         let longest = self.all_times().map(|times| times.longest_ns);
@@ -58,6 +67,13 @@ impl ProgramStats {
 }
 
 impl Times {
+    /// Adds the times of another.
+    fn add(&mut self, more: &Self) {
+        self.counts.iter_mut().zip(more.counts).for_each(|(count, more)| *count += more);
+        self.total_ns += more.total_ns;
+        self.longest_ns = self.longest_ns.max(more.longest_ns);
+    }
+
     /// Adds one time.
     pub fn record(&mut self, ns: u64) {
         self.counts[crate::histogram::bin_of(ns)] += 1;

@@ -22,6 +22,8 @@ const volatile bool has_prev_state; /* sched_switch tells the state (since Linux
 const volatile bool shares_shards;  /* there are more CPUs than shards */
 const volatile bool watches_all;
 const volatile bool traces; /* everything is told as well */
+const volatile bool
+    has_run_delays; /* the kernel counts how long threads wait in run queues (5.14) */
 const volatile u32 nr_cpus = 1;
 const volatile u32 nr_shards = 1;
 const volatile u32
@@ -145,6 +147,10 @@ static __always_inline void add(u64 *sum, u64 more) {
         *sum += more;
 }
 
+/* The time from `since` to `now`: those that are told of it on two CPUs may see them the other way
+ * around. */
+static __always_inline u64 after(u64 now, u64 since) { return now > since ? now - since : 0; }
+
 /* The same number, of which clang knows nothing: it would drop bounds that the verifier wants to
  * see. */
 static __always_inline u32 opaque(u32 n) {
@@ -152,38 +158,56 @@ static __always_inline u32 opaque(u32 n) {
     return n;
 }
 
+#define FOUR(n) n, n, n, n
+#define SIXTEEN(n) FOUR(n), FOUR(n), FOUR(n), FOUR(n)
+#define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN(n), SIXTEEN(n), SIXTEEN(n)
+
+static const u8 log2_of_byte[256] = {
+    0,
+    0,
+    1,
+    1,
+    FOUR(2),
+    FOUR(3),
+    FOUR(3),
+    SIXTEEN(4),
+    SIXTEEN(5),
+    SIXTEEN(5),
+    SIXTY_FOUR(6),
+    SIXTY_FOUR(7),
+    SIXTY_FOUR(7),
+};
+
 static __always_inline u32 log2_of(u32 n) {
     u32 log2 = 0;
-    if (n >= 1U << 16) {
-        log2 += 16;
-        n >>= 16;
-    }
+    /* Most numbers here are small. */
     if (n >= 1U << 8) {
-        log2 += 8;
-        n >>= 8;
+        u32 shift = n >= 1U << 24 ? 24 : n >= 1U << 16 ? 16 : 8;
+        log2 = shift;
+        n >>= shift;
     }
-    if (n >= 1U << 4) {
-        log2 += 4;
-        n >>= 4;
-    }
-    if (n >= 1U << 2) {
-        log2 += 2;
-        n >>= 2;
-    }
-    return log2 + (n >= 2);
+    return log2 + log2_of_byte[opaque(n) & 255];
 }
 
-static __always_inline void record(struct times *times, u64 ns) {
+/* The bin of a length of time. */
+static __always_inline u32 bin_of(u64 ns) {
     u64 units = ns >> UNIT_LOG2;
     if (units > 0xffffffffU)
         units = 0xffffffffU;
     u32 doublings = log2_of((units >> STEPS_LOG2) | 1);
-    u32 bin = opaque((doublings << STEPS_LOG2) + (units >> doublings));
+    return opaque((doublings << STEPS_LOG2) + (units >> doublings));
+}
+
+static __always_inline void record_in(struct times *times, u32 bin, u64 ns) {
     if (bin < BINS)
         add(&times->counts[bin], 1);
     add(&times->total_ns, ns);
     if (ns > times->longest_ns)
         times->longest_ns = ns;
+}
+
+static __always_inline void record(struct times *times, u64 ns) {
+    record_in(times, bin_of(ns), ns);
 }
 
 /* Edges are 1, 5, 9, 13, 17, 21, 25 and 30 ms. */
@@ -219,6 +243,47 @@ static __always_inline struct thread *thread_of(struct task_struct *task, struct
     known->tid = tid;
     known->slot = *slot;
     return bpf_map_lookup_elem(&threads, slot);
+}
+
+/* Whether times are the kernel's own: its run queues have just read the clock at a switch, and it
+ * counts how long threads wait in them. Reading the clock costs as much as all that is counted. */
+static __always_inline bool has_kernel_times(void) {
+    struct task_struct *task = NULL;
+    return has_run_delays && bpf_core_field_exists(task->se.cfs_rq) &&
+           bpf_core_field_exists(task->sched_info.last_queued);
+}
+
+/* When the switch is that is told now, which `prev` leaves by, on the clock of bpf_ktime_get_ns.
+ *
+ * The run queue's clock is another, by how much is measured now and then. What passes between both
+ * readings adds to it: the least is kept, and grows by 2^-11 since the clocks may drift apart. */
+static __always_inline u64 time_of_switch(struct task_struct *prev, struct cpu *here) {
+    if (!has_kernel_times())
+        return bpf_ktime_get_ns();
+    u64 clock = clock_of_run_queue(prev, &here->run_queue);
+    u64 elapsed = clock - here->compared_at;
+    here->clock = clock;
+    if (elapsed >= COMPARE_NS) {
+        u64 behind = bpf_ktime_get_ns() - clock;
+        u64 most = here->behind_ns + (elapsed >> 11);
+        here->behind_ns =
+            elapsed >= 64 * (u64)COMPARE_NS || (s64)(behind - most) < 0 ? behind : most;
+        here->compared_at = clock;
+    }
+    return clock + here->behind_ns;
+}
+
+/* How long a thread has waited in run queues since it last came to a CPU, which it now does again
+ * at `now`. */
+static __always_inline u64 waited_until(u64 now, struct task_struct *task, struct thread *thread,
+                                        struct cpu *here) {
+    if (!has_kernel_times())
+        return after(now, thread->phase == PHASE_PREEMPTED ? thread->since_ns : thread->queued_ns);
+    u64 queued_at = task->sched_info.last_queued;
+    u64 all = task->sched_info.run_delay + (queued_at ? after(here->clock, queued_at) : 0);
+    u64 waited = after(all, thread->queued_ns);
+    thread->queued_ns = all;
+    return waited;
 }
 
 static __always_inline struct cpu *this_cpu(void) {
@@ -274,6 +339,8 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
     thread->tgid = task->tgid;
     thread->program = program;
     thread->last_cpu = NO_CPU;
+    if (has_kernel_times())
+        thread->queued_ns = task->sched_info.run_delay;
     __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));
     if (!bpf_task_storage_get(&slots, task, &slot, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
         __sync_fetch_and_add(&lost_threads, 1);
@@ -306,14 +373,14 @@ static __always_inline u32 kind_of_descriptor(struct task_struct *task, u64 desc
 }
 
 /* Why a thread gives up its CPU, and for what its system call waits. */
-static __always_inline u32 end_of(struct task_struct *task, bool is_preempted, u32 state,
+static __always_inline u32 end_of(struct task_struct *task, u32 flags, bool is_preempted, u32 state,
                                   u32 *call) {
     u64 argument = 0;
     if (state & TASK_DEAD)
         return END_EXIT;
     if (is_preempted)
         return END_QUANTUM;
-    if (task->flags & PF_IO_WORKER)
+    if (flags & PF_IO_WORKER)
         return state ? END_OTHER : END_QUANTUM;
     s64 number = call_of(task, &argument);
     u32 kind = CALL_OTHER;
@@ -336,7 +403,7 @@ static __always_inline u32 end_of(struct task_struct *task, bool is_preempted, u
 }
 
 /* `is_for_others`: who comes isn't watched. Returns whether the thread is. */
-static __always_inline bool leave(struct task_struct *task, bool is_preempted, u32 state,
+static __always_inline bool leave(struct task_struct *task, u32 flags, bool is_preempted, u32 state,
                                   bool is_for_others, u32 cpu, struct cpu *here, u64 now,
                                   struct event *event) {
     u32 call = CALL_OTHER;
@@ -349,28 +416,37 @@ static __always_inline bool leave(struct task_struct *task, bool is_preempted, u
         if (thread->since_ns)
             __sync_fetch_and_add(&lost_events, 1);
         thread->is_burst_partial = 1;
+        if (has_kernel_times())
+            thread->queued_ns = task->sched_info.run_delay;
     }
-    u32 end = opaque(end_of(task, is_preempted, state, &call));
+    u32 end = opaque(end_of(task, flags, is_preempted, state, &call));
     call = opaque(call);
-    event->tid = task->pid;
-    event->end = end;
-    event->call = call;
-    event->is_uninterruptible = state & TASK_UNINTERRUPTIBLE;
+    if (traces) {
+        event->tid = task->pid;
+        event->end = end;
+        event->call = call;
+        event->is_uninterruptible = state & TASK_UNINTERRUPTIBLE;
+    }
     struct program_stats *stats = stats_of(thread->program, cpu);
+    bool is_whole_burst = false;
     if (thread->phase == PHASE_RUNNING && thread->since_ns && stats) {
-        u64 ns = now - thread->since_ns;
-        u32 place = thread->program * nr_cpus + cpu;
-        u64 *here_ns = bpf_map_lookup_elem(&residency, &place);
+        u64 ns = after(now, thread->since_ns);
         thread->cpu_ns += ns;
         thread->burst_ns += ns;
         add(&stats->cpu_ns, ns);
-        if (here_ns)
-            *here_ns += ns;
+        if (shares_shards) {
+            u32 place = thread->program * nr_cpus + cpu;
+            u64 *here_ns = bpf_map_lookup_elem(&residency, &place);
+            if (here_ns)
+                *here_ns += ns;
+        }
         here->slice_ns += ns;
         if (here->holder_program)
             here->holder_program = thread->program + 1;
         if (!thread->is_partial) {
-            record(&stats->intervals, ns);
+            is_whole_burst = end != END_QUANTUM && end != END_EXIT && !thread->is_burst_partial &&
+                             thread->burst_ns == ns;
+            record(is_whole_burst ? &stats->whole_bursts : &stats->intervals, ns);
             u32 bin = opaque(report_bin(ns));
             if (bin < REPORT_BINS)
                 add(&stats->report_bins[bin], 1);
@@ -388,17 +464,17 @@ static __always_inline bool leave(struct task_struct *task, bool is_preempted, u
                 if (phase < PHASES)
                     __sync_fetch_and_add(&preemption_phases[phase], 1);
             }
+            thread->quantum_ends++;
         } else {
             if (end == END_EXIT)
                 record(&stats->cut_bursts, thread->burst_ns);
-            else if (!thread->is_burst_partial)
+            else if (!is_whole_burst && !thread->is_burst_partial)
                 record(&stats->bursts, thread->burst_ns);
             thread->burst_ns = 0;
             thread->is_burst_partial = 0;
         }
     }
     thread->ends++;
-    thread->quantum_ends += end == END_QUANTUM;
     thread->is_partial = 0;
     thread->since_ns = now;
     thread->last_cpu = cpu;
@@ -448,7 +524,7 @@ static __always_inline void count_move(struct program_stats *stats, struct threa
     }
 }
 
-/* A thread that had blocked is woken at `now` by `waker` (plus 1). */
+/* A thread is woken by `waker` (plus 1): at `now`, unless that is 0 since nobody asks when. */
 static __always_inline void wake(struct thread *thread, struct program_stats *stats, u32 waker,
                                  u32 waker_tid, u64 now) {
     waker = opaque(waker - 1);
@@ -464,16 +540,17 @@ static __always_inline void wake(struct thread *thread, struct program_stats *st
             event.other = TID_KERNEL;
         tell(&event, sizeof(event));
     }
-    if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
-        u64 ns = now > thread->since_ns ? now - thread->since_ns : 0;
-        record(&stats->blocks, ns);
-        thread->block_ns += ns;
-    }
     if (waker < WAKERS)
         add(&stats->wakers[waker], 1);
     thread->early_waker = 0;
-    thread->since_ns = now;
-    thread->phase = PHASE_WOKEN;
+    if (!has_kernel_times())
+        thread->queued_ns = now;
+    if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
+        thread->phase = PHASE_WOKEN;
+    } else {
+        thread->phase = PHASE_READY;
+        thread->since_ns = has_kernel_times() ? bpf_ktime_get_ns() : now;
+    }
 }
 
 static __always_inline void enter(struct task_struct *task, struct thread *thread, u32 slot,
@@ -482,25 +559,30 @@ static __always_inline void enter(struct task_struct *task, struct thread *threa
     if (thread && stats) {
         if (thread->phase == PHASE_BLOCKED && thread->early_waker)
             wake(thread, stats, thread->early_waker, thread->early_waker_tid, thread->since_ns);
-        u64 waited = now - thread->since_ns;
-        bool was_woken = thread->phase == PHASE_WOKEN;
-        bool is_unseen = thread->phase == PHASE_RUNNING || thread->phase == PHASE_BLOCKED;
-        if (is_unseen && thread->since_ns) {
+        u64 waited = waited_until(now, task, thread, here);
+        u32 phase = thread->phase;
+        bool was_woken = phase == PHASE_WOKEN || phase == PHASE_READY;
+        if ((phase == PHASE_RUNNING || phase == PHASE_BLOCKED) && thread->since_ns) {
             /* Nobody told of its leaving, or of its waking. */
             __sync_fetch_and_add(&lost_events, 1);
-            thread->is_burst_partial |= thread->phase == PHASE_RUNNING;
+            thread->is_burst_partial |= phase == PHASE_RUNNING;
         }
-        if ((was_woken || thread->phase == PHASE_PREEMPTED) && thread->since_ns) {
-            record(&stats->waits, waited);
-            if (was_woken)
-                record(&stats->wakes, waited);
+        if ((was_woken || phase == PHASE_PREEMPTED) && thread->since_ns) {
+            record(was_woken ? &stats->wakes : &stats->waits, waited);
             thread->wait_ns += waited;
         }
-        event->other = task->pid;
+        if (phase == PHASE_WOKEN) {
+            u64 blocked = after(after(now, waited), thread->since_ns);
+            record(&stats->blocks, blocked);
+            thread->block_ns += blocked;
+        }
+        if (traces)
+            event->other = task->pid;
         if (thread->last_cpu == cpu) {
             count_return(stats, thread, here);
         } else if (thread->last_cpu != NO_CPU) {
-            event->moved_from = thread->last_cpu + 1;
+            if (traces)
+                event->moved_from = thread->last_cpu + 1;
             count_move(stats, thread, cpu);
         }
         add(&stats->switches, 1);
@@ -531,21 +613,26 @@ int on_switch(u64 *ctx) {
     struct cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
     if (!here)
         return 0;
-    u64 now = bpf_ktime_get_ns();
-    struct event event = {.time_ns = now, .cpu = cpu, .kind = EVENT_SWITCH};
+    u64 now = time_of_switch(prev, here);
+    struct event event;
     if (traces) {
+        __builtin_memset(&event, 0, sizeof(event));
+        event.time_ns = now;
+        event.cpu = cpu;
+        event.kind = EVENT_SWITCH;
         event.tid = stranger(prev);
         event.other = stranger(next);
     }
+    u32 flags = prev->flags;
     bool is_user = next->pid && !(next->flags & PF_KTHREAD);
     u32 slot = 0;
     struct thread *coming = is_user ? thread_of(next, here, &slot) : NULL;
     if (prev->pid &&
-        (prev->flags & PF_KTHREAD ||
-         !leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev),
+        (flags & PF_KTHREAD ||
+         !leave(prev, flags, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev),
                 next->pid && !coming, cpu, here, now, &event)) &&
         here->others_since_ns) {
-        here->others_ns += now - here->others_since_ns;
+        here->others_ns += after(now, here->others_since_ns);
         here->others_turns++;
     }
     here->others_since_ns = next->pid && !coming ? now : 0;
@@ -573,6 +660,9 @@ static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct
         return WAKER_INTERRUPT + 1;
     if (task->flags & PF_KTHREAD)
         return WAKER_KERNEL + 1;
+    /* Whose effective slice is counted is watched. */
+    if (here->holder == (u32)task->pid && here->holder_program)
+        return here->holder_program;
     struct thread *thread = thread_of(task, here, &slot);
     return thread ? thread->program + 1 : WAKER_UNWATCHED + 1;
 }
@@ -597,7 +687,8 @@ static __always_inline int woken(u64 *ctx) {
         return 0; /* It has never left the run queue. */
     struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
     if (stats)
-        wake(thread, stats, waker_here(ctx, waking, here), waking->pid, bpf_ktime_get_ns());
+        wake(thread, stats, waker_here(ctx, waking, here), waking->pid,
+             has_kernel_times() ? 0 : bpf_ktime_get_ns());
     return 0;
 }
 
@@ -628,6 +719,9 @@ int on_exec(u64 *ctx) {
         thread->program = program_of(task);
         thread->tid = task->pid;
         thread->tgid = task->tgid;
+        struct cpu *here = this_cpu();
+        if (here && here->holder == thread->tid && here->holder_program)
+            here->holder_program = thread->program + 1;
         count_thread(thread->program);
         tell_thread(task);
     } else if (launcher && (u32)task->real_parent->tgid == launcher) {

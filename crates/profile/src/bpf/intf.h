@@ -97,9 +97,10 @@ struct program_stats {
     u64 moves_from_busy;
     u64 moves_untold; /* for which the map of moves had no room */
     u64 wakers[WAKERS];
+    struct times whole_bursts; /* intervals that are bursts as well, and in neither */
     struct times intervals;
     struct times slices;
-    struct times waits;
+    struct times waits; /* of those that were preempted; wakes are waits as well */
     struct times wakes;
     struct times blocks;
     struct times bursts;     /* CPU time from one end that the thread brought about to the next */
@@ -112,7 +113,8 @@ enum phase {
     PHASE_RUNNING,
     PHASE_PREEMPTED,
     PHASE_BLOCKED,
-    PHASE_WOKEN,
+    PHASE_WOKEN, /* and `since_ns` is when it had blocked */
+    PHASE_READY, /* woken, and when it had blocked isn't known */
     PHASE_DEAD,
 };
 
@@ -124,21 +126,22 @@ struct thread {
     u32 tgid;
     u32 program;
     u32 phase;
-    u64 since_ns;         /* when the phase began; 0 is not known */
-    u16 is_partial;       /* it had its CPU before it was watched */
-    u16 is_burst_partial; /* its burst began before it was watched */
+    u64 since_ns;        /* when the phase began; 0 is not known */
+    u8 is_partial;       /* it had its CPU before it was watched */
+    u8 is_burst_partial; /* its burst began before it was watched */
+    u16 early_waker;     /* who was about to wake it while it still had its CPU, plus 1 */
     u32 last_cpu;
     u32 last_turn;
     u32 last_kernel_turn;
     u64 cpu_ns;
     u64 burst_ns;
     u64 switches;
-    u64 migrations;
     u64 wait_ns;
     u64 block_ns;
     u64 quantum_ends;
     u64 ends;
-    u32 early_waker; /* who was about to wake it while it still had its CPU, plus 1 */
+    u64 queued_ns; /* when it was woken; where the kernel counts waits, all of them until it came */
+    u32 migrations;
     u32 early_waker_tid;
     s8 comm[16];
 };
@@ -164,9 +167,16 @@ struct cpu {
     u32 others_turns; /* of threads that aren't watched, the kernel's among them */
     u64 others_ns;    /* their CPU time */
     u64 others_since_ns;
-    u64 address; /* of what the last wake-up put on the stack */
+    u64 address;     /* of what the last wake-up put on the stack */
+    u64 run_queue;   /* where the kernel keeps it */
+    u64 clock;       /* of the run queue, at the last switch */
+    u64 behind_ns;   /* how far that clock is behind the monotonic one */
+    u64 compared_at; /* when they were compared, by the former */
     struct known known[KNOWN];
 };
+
+/* How often a run queue's clock is compared. */
+#define COMPARE_NS 1000000
 
 /* What a trace is told. */
 enum event_kind {

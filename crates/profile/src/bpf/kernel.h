@@ -89,6 +89,23 @@ struct thread_info {
 };
 #endif
 
+struct rq {
+    u64 clock;
+};
+
+struct cfs_rq {
+    struct rq *rq;
+};
+
+struct sched_entity {
+    struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+    unsigned long long run_delay;
+    unsigned long long last_queued;
+};
+
 struct task_struct {
     struct thread_info thread_info;
     unsigned int __state;
@@ -98,6 +115,8 @@ struct task_struct {
     unsigned in_iowait : 1;
     int pid;
     int tgid;
+    struct sched_entity se;
+    struct sched_info sched_info;
     struct task_struct *real_parent;
     struct task_struct *group_leader;
     struct files_struct *files;
@@ -153,10 +172,35 @@ static __always_inline u32 mode_of_file_at(struct file **at) {
     return file ? BPF_CORE_READ(file, f_inode, i_mode) : 0;
 }
 
+/* The clock of the run queue of `task`, which has a CPU, in ns. `known` is where that CPU's run
+ * queue is, once it has been found. */
+static __always_inline u64 clock_of_run_queue(struct task_struct *task, u64 *known) {
+    if (!bpf_ksym_exists(bpf_rdonly_cast))
+        return task->se.cfs_rq->rq->clock;
+    if (!*known)
+        *known = (u64)task->se.cfs_rq->rq;
+    struct rq *rq = bpf_rdonly_cast((void *)*known, bpf_core_type_id_kernel(struct rq));
+    return rq->clock;
+}
+
+/* Where saved registers are on a thread's stack, once one was asked for: the same for all. */
+u64 registers_offset;
+
+static __always_inline struct pt_regs *registers_of(struct task_struct *task) {
+    if (!bpf_ksym_exists(bpf_rdonly_cast))
+        return (struct pt_regs *)bpf_task_pt_regs(task);
+    u64 stack = (u64)task->stack, offset = registers_offset;
+    if (!offset) {
+        offset = (u64)bpf_task_pt_regs(task) - stack;
+        registers_offset = offset;
+    }
+    return bpf_rdonly_cast((void *)(stack + offset), bpf_core_type_id_kernel(struct pt_regs));
+}
+
 /* The system call that a thread is in; negative when it is in none, and in one that can't be told.
  */
 static __always_inline s64 call_of(struct task_struct *task, u64 *first_argument) {
-    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+    struct pt_regs *regs = registers_of(task);
 #if defined(__TARGET_ARCH_x86)
     *first_argument = regs->di;
     return regs->orig_ax;
