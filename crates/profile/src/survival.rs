@@ -71,23 +71,6 @@ impl Distribution {
         self
     }
 
-    /// Those between two quantiles, from 0 to 1; at least the one at `from`, where nothing is between.
-    pub fn between(&self, from: f64, to: f64) -> Self {
-        let all: f64 = self.percent.iter().sum();
-        let (from, to) = (from.min(0.999_999) * all, to * all);
-        let to = to.max(from + 1e-6 * all);
-        let mut part = Self { longer_percent: self.longer_percent, ..Self::default() };
-        let mut below = 0.0;
-        for (edges, percent) in self.edges_ms.windows(2).zip(&self.percent) {
-            let share = (to.min(below + percent) - from.max(below)).max(0.0);
-            below += percent;
-            if share > 0.0 {
-                part.add(edges[0], edges[1], 100.0 * share / (to - from));
-            }
-        }
-        part
-    }
-
     /// The same with all lengths `factor` times as long.
     pub fn scaled(mut self, factor: f64) -> Self {
         self.edges_ms.iter_mut().for_each(|edge| *edge *= factor);

@@ -6,6 +6,7 @@
  *
  *   slots     thread -> number of its record    in the task itself, freed with it
  *   threads   number -> record                  what a thread is doing, and its sums
+ *   lengths   number -> coarse histograms       of its bursts, and times of blocking
  *   programs  program x shard -> sums, histograms
  *   cpus      CPU -> who has it, whose effective slice it is, and records found lately
  *   events    what a trace is told, in order
@@ -49,6 +50,14 @@ struct {
     __type(key, u32);
     __type(value, struct thread);
 } threads SEC(".maps");
+
+/* By the number of a thread's record. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_THREADS);
+    __type(key, u32);
+    __type(value, struct lengths);
+} lengths SEC(".maps");
 
 /* Numbers of records whose threads have ended. */
 struct {
@@ -186,6 +195,39 @@ static __always_inline void record(struct times *times, u64 ns) {
         times->longest_ns = ns;
 }
 
+/* Four of the bins of record() are one. */
+static __always_inline u32 length_bin(u64 ns) {
+    u64 units = ns >> UNIT_LOG2;
+    if (units > 0xffffffffU)
+        units = 0xffffffffU;
+    u32 doublings = log2_of((units >> STEPS_LOG2) | 1);
+    return opaque(((doublings << STEPS_LOG2) + (u32)(units >> doublings)) >> 2);
+}
+
+/* A thread's own burst, or time of blocking; one thread is never counted on two CPUs at once. */
+static __always_inline void count_length(u32 slot, bool is_block, u64 ns) {
+    struct lengths *own = bpf_map_lookup_elem(&lengths, &slot);
+    u32 bin = length_bin(ns);
+    if (own && bin < LENGTH_BINS) {
+        if (is_block)
+            own->blocks[bin]++;
+        else
+            own->bursts[bin]++;
+    }
+}
+
+/* A burst ends for which the thread itself is the cause. */
+static __always_inline void end_burst(struct program_stats *stats, struct thread *thread,
+                                      u32 slot) {
+    u64 ns = thread->burst_ns;
+    record(&stats->bursts, ns);
+    count_length(slot, false, ns);
+    if (!thread->acted_ns)
+        record(&stats->acts[ACT_ALONE], ns);
+    else
+        record(&stats->acts[ACT_AFTER], ns > thread->acted_ns ? ns - thread->acted_ns : 0);
+}
+
 /* Edges are 1, 5, 9, 13, 17, 21, 25 and 30 ms. */
 static __always_inline u32 report_bin(u64 ns) {
     const u64 ms = 1000000;
@@ -268,6 +310,9 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
         struct program_stats *former = stats_of(thread->program, bpf_get_smp_processor_id());
         if (former)
             __sync_fetch_and_add(&former->rows_lost, 1);
+        struct lengths *own = bpf_map_lookup_elem(&lengths, &slot);
+        if (own)
+            __builtin_memset(own, 0, sizeof(*own));
     }
     __builtin_memset(thread, 0, sizeof(*thread));
     thread->tid = task->pid;
@@ -392,8 +437,11 @@ static __always_inline bool leave(struct task_struct *task, bool is_preempted, u
             if (end == END_EXIT)
                 record(&stats->cut_bursts, thread->burst_ns);
             else if (!thread->is_burst_partial)
-                record(&stats->bursts, thread->burst_ns);
-            thread->burst_ns = 0;
+                end_burst(stats, thread, slot);
+            /* How long the last one was is told with the thread. */
+            if (end != END_EXIT)
+                thread->burst_ns = 0;
+            thread->acted_ns = 0;
             thread->is_burst_partial = 0;
         }
     }
@@ -449,8 +497,8 @@ static __always_inline void count_move(struct program_stats *stats, struct threa
 }
 
 /* A thread that had blocked is woken at `now` by `waker` (plus 1). */
-static __always_inline void wake(struct thread *thread, struct program_stats *stats, u32 waker,
-                                 u32 waker_tid, u64 now) {
+static __always_inline void wake(struct thread *thread, u32 slot, struct program_stats *stats,
+                                 u32 waker, u32 waker_tid, u64 now) {
     waker = opaque(waker - 1);
     if (traces) {
         struct event event = {
@@ -467,6 +515,9 @@ static __always_inline void wake(struct thread *thread, struct program_stats *st
     if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
         u64 ns = now > thread->since_ns ? now - thread->since_ns : 0;
         record(&stats->blocks, ns);
+        count_length(slot, true, ns);
+        if (waker < MAX_PROGRAMS)
+            record(&stats->woken_blocks, ns);
         thread->block_ns += ns;
     }
     if (waker < WAKERS)
@@ -481,7 +532,8 @@ static __always_inline void enter(struct task_struct *task, struct thread *threa
     struct program_stats *stats = thread ? stats_of(thread->program, cpu) : NULL;
     if (thread && stats) {
         if (thread->phase == PHASE_BLOCKED && thread->early_waker)
-            wake(thread, stats, thread->early_waker, thread->early_waker_tid, thread->since_ns);
+            wake(thread, slot, stats, thread->early_waker, thread->early_waker_tid,
+                 thread->since_ns);
         u64 waited = now - thread->since_ns;
         bool was_woken = thread->phase == PHASE_WOKEN;
         bool is_unseen = thread->phase == PHASE_RUNNING || thread->phase == PHASE_BLOCKED;
@@ -561,8 +613,24 @@ int on_switch(u64 *ctx) {
     return 0;
 }
 
-/* Who wakes somebody on this CPU now, plus 1. */
-static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct cpu *here) {
+/* A thread wakes somebody at `now`. */
+static __always_inline void count_act(struct thread *thread, u64 now) {
+    if (thread->phase != PHASE_RUNNING || thread->is_burst_partial || now <= thread->since_ns)
+        return;
+    struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
+    u64 ns = thread->burst_ns + (now - thread->since_ns);
+    if (stats && ns >= thread->acted_ns) {
+        if (thread->acted_ns)
+            record(&stats->acts[ACT_BETWEEN], ns - thread->acted_ns);
+        else
+            record(&stats->acts[ACT_BEFORE], ns);
+        thread->acted_ns = ns;
+    }
+}
+
+/* Who wakes somebody on this CPU at `now`, plus 1. */
+static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct cpu *here,
+                                      u64 now) {
     u32 slot = 0;
     /* By way of a map, the verifier takes it as a number. */
     *(volatile u64 *)&here->address = (u64)ctx;
@@ -574,7 +642,10 @@ static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct
     if (task->flags & PF_KTHREAD)
         return WAKER_KERNEL + 1;
     struct thread *thread = thread_of(task, here, &slot);
-    return thread ? thread->program + 1 : WAKER_UNWATCHED + 1;
+    if (!thread)
+        return WAKER_UNWATCHED + 1;
+    count_act(thread, now);
+    return thread->program + 1;
 }
 
 static __always_inline int woken(u64 *ctx) {
@@ -587,17 +658,19 @@ static __always_inline int woken(u64 *ctx) {
     if (!thread)
         return 0;
     u32 phase = thread->phase;
+    if (phase != PHASE_RUNNING && phase != PHASE_BLOCKED && phase != PHASE_NEW)
+        return 0; /* It has never left the run queue. */
+    u64 now = bpf_ktime_get_ns();
+    u32 waker = waker_here(ctx, waking, here, now);
     if (phase == PHASE_RUNNING) {
         /* It is about to block, and may have done so when the kernel looks again. */
         thread->early_waker_tid = waking->pid;
-        thread->early_waker = waker_here(ctx, waking, here);
+        thread->early_waker = waker;
         return 0;
     }
-    if (phase != PHASE_BLOCKED && phase != PHASE_NEW)
-        return 0; /* It has never left the run queue. */
     struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
     if (stats)
-        wake(thread, stats, waker_here(ctx, waking, here), waking->pid, bpf_ktime_get_ns());
+        wake(thread, slot, stats, waker, waking->pid, now);
     return 0;
 }
 
