@@ -3,6 +3,9 @@
 use crate::histogram::Histogram;
 use std::collections::BTreeMap;
 
+/// What is shorter is next to nothing, in ms.
+const SHORTEST_MS: f64 = 1e-4;
+
 /// Lengths as a distribution: bins side by side, those between two that hold any included.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Distribution {
@@ -69,6 +72,28 @@ impl Distribution {
             self.longer_percent = 0.0;
         }
         self
+    }
+
+    /// The same with all lengths `less_ms` shorter, those that are no longer than that becoming next to nothing.
+    pub fn shortened(self, less_ms: f64) -> Self {
+        let mut shorter = Self { longer_percent: self.longer_percent, ..Self::default() };
+        let mut below = 0.0;
+        for (edges, percent) in self.edges_ms.windows(2).zip(&self.percent) {
+            if edges[1] - less_ms <= SHORTEST_MS {
+                below += percent;
+                continue;
+            }
+            let from = (edges[0] - less_ms).max(SHORTEST_MS);
+            if below > 0.0 {
+                shorter.add(0.0, from.min(SHORTEST_MS), below);
+                below = 0.0;
+            }
+            shorter.add(from, edges[1] - less_ms, *percent);
+        }
+        if below > 0.0 {
+            shorter.add(0.0, SHORTEST_MS, below);
+        }
+        shorter
     }
 
     /// The same with all lengths `factor` times as long.

@@ -1,7 +1,7 @@
 //! A profile as a workload file, which the simulator and replays take: a job for each program, or for each kind of its threads.
 
 use crate::agreement::Inferred;
-use crate::dialogue::{Part, dialogues};
+use crate::dialogue::{Others, Part, dialogues};
 use crate::kinds::{KindOfThreads, Work, at_once, is_passing, kinds_of_threads};
 use crate::profile::{EndsPercent, Profile, Program, Source};
 use crate::survival::Distribution;
@@ -11,7 +11,7 @@ use std::fmt::{self, Write};
 const LEAST_SHARE: f64 = 0.005;
 
 /// The shortest work of a phase, in ms.
-const LEAST_MS: f64 = 0.001;
+const LEAST_MS: f64 = 0.01;
 
 /// The workload file. What could not be inferred is in its comments, and what it was inferred from in its table `profile`.
 pub fn workload_file(profile: &Profile) -> String {
@@ -124,10 +124,8 @@ fn write_job(
 
 /// What a process does in a dialogue.
 fn write_part(part: &Part, text: &mut String) -> fmt::Result {
-    if let Some((mean_ms, blocks)) = &part.others {
-        writeln!(text, "block_ms = {} # for anything but messages", written(blocks))?;
-        writeln!(text, "\n[jobs.process.intervals.bursts]\nlength_ms = {{ exponential = {mean_ms:.9} }}")?;
-        writeln!(text, "ends = {{ semaphore = 100 }}")?;
+    if let Some(others) = &part.others {
+        writeln!(text, "rounds = {}", part.messages / others.messages)?;
     }
     let (wait, post) = (quoted(&part.wait), quoted(&part.post));
     if let Some(opening) = part.opening {
@@ -135,9 +133,22 @@ fn write_part(part: &Part, text: &mut String) -> fmt::Result {
         let step = format!("{{ work = {{ constant = {LEAST_MS} }} }}, {{ post = {post} }}");
         writeln!(text, "\n[[jobs.process.phases]]\nrepeat = {opening}\nsteps = [{step}]")?;
     }
-    writeln!(text, "\n[[jobs.process.phases]]\nrepeat = {}\nsteps = [", part.messages)?;
-    writeln!(text, "    {{ wait = {wait} }},\n    {{ work = {} }},", written(&part.before))?;
-    writeln!(text, "    {{ post = {post} }},\n    {{ work = {} }},\n]", written(&part.after))
+    let begin = format!("    {{ wait = {wait} }},\n");
+    let (before, after) = (written(&part.before), written(&part.after));
+    let end = format!("    {{ work = {before} }},\n    {{ post = {post} }},\n    {{ work = {after} }},\n");
+    let phase = |repeat: u64, steps: &[&str], text: &mut String| match repeat {
+        0 => Ok(()),
+        _ => writeln!(text, "\n[[jobs.process.phases]]\nrepeat = {repeat}\nsteps = [\n{}]", steps.concat()),
+    };
+    let Some(Others { times, messages, work, block }) = &part.others else {
+        return phase(part.messages, &[&begin, &end], text);
+    };
+    // Of so many messages, the last blocks for something else before it is answered.
+    let other = format!("    {{ work = {} }},\n    {{ block = {} }},\n", written(work), written(block));
+    phase(messages - 1, &[&begin, &end], text)?;
+    phase(1, &[&begin, &other], text)?;
+    phase(times - 1, &[&other], text)?;
+    phase(1, &[&end], text)
 }
 
 /// The position of the kind that gives up its CPUs most often.

@@ -613,6 +613,19 @@ int on_switch(u64 *ctx) {
     return 0;
 }
 
+/* Whether a thread is in a system call for a socket: what it sends within the machine, it delivers
+ * by an interrupt of its own. */
+static __always_inline bool is_sending(struct task_struct *task) {
+    u64 argument = 0;
+    if (task->flags & PF_KTHREAD || !task->pid || is_compat(task))
+        return false;
+    s64 number = call_of(task, &argument);
+    u32 kind = number >= 0 && number < MAX_CALLS ? call_kinds[number] : CALL_OTHER;
+    if (kind == CALL_DESCRIPTOR)
+        kind = kind_of_descriptor(task, argument);
+    return kind == CALL_NETWORK;
+}
+
 /* A thread wakes somebody at `now`. */
 static __always_inline void count_act(struct thread *thread, u64 now) {
     if (thread->phase != PHASE_RUNNING || thread->is_burst_partial || now <= thread->since_ns)
@@ -637,7 +650,7 @@ static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct
     enum context context = context_of(task, *(volatile u64 *)&here->address);
     if (context == CONTEXT_UNKNOWN)
         __sync_fetch_and_add(&unknown_contexts, 1);
-    if (context == CONTEXT_INTERRUPT)
+    if (context == CONTEXT_INTERRUPT && !is_sending(task))
         return WAKER_INTERRUPT + 1;
     if (task->flags & PF_KTHREAD)
         return WAKER_KERNEL + 1;
