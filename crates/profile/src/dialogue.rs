@@ -18,6 +18,9 @@ const LEAST_SHARE: f64 = 0.25;
 /// bursts are no messages.
 const LEAST_ANSWERED: f64 = 0.25;
 
+/// The same where both have one thread: how many messages are under way at once is not known then, unless it is one.
+const LEAST_ANSWERED_ALONE: f64 = 0.75;
+
 /// Other blocking than for messages is left out where there is less of it for each message.
 const LEAST_OTHERS: f64 = 0.02;
 
@@ -61,13 +64,15 @@ pub(crate) struct Others {
     pub block: Distribution,
 }
 
-/// The dialogues among programs: each has one at most, with the one that it has the most wake-ups with.
-pub(crate) fn dialogues(programs: &[&Program]) -> Vec<Dialogue> {
+/// The dialogues among programs, of which so many `threads` each may take part: each has one at most, with the one that it has the most
+/// wake-ups with.
+pub(crate) fn dialogues(programs: &[&Program], threads: &[u64]) -> Vec<Dialogue> {
     let mut pairs = Vec::new();
     for (first, one) in programs.iter().enumerate() {
         for (second, other) in programs.iter().enumerate().skip(first + 1) {
             let (of_one, of_other) = (wakes(one, other), wakes(other, one));
-            let is_one_to_one = of_one.min(of_other) as f64 >= LEAST_ANSWERED * of_one.max(of_other) as f64;
+            let least = if threads[first].max(threads[second]) > 1 { LEAST_ANSWERED } else { LEAST_ANSWERED_ALONE };
+            let is_one_to_one = of_one.min(of_other) as f64 >= least * of_one.max(of_other) as f64;
             if is_one_to_one && is_much(of_one, one) && is_much(of_other, other) {
                 // Who asks has less to do for a message.
                 let (asks, answers) = if one.cpu_s <= other.cpu_s { (first, second) } else { (second, first) };

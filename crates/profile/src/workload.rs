@@ -54,7 +54,8 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     let kinds: Vec<Vec<KindOfThreads>> = heavy.iter().map(|program| kinds_of_threads(profile, program)).collect();
     let busiest: Vec<usize> = kinds.iter().map(|kinds| busiest(kinds)).collect();
     let mut parts: Vec<Option<Part>> = heavy.iter().map(|_| None).collect();
-    for dialogue in dialogues(&heavy) {
+    let threads: Vec<u64> = kinds.iter().zip(&busiest).map(|(kinds, &at)| kinds[at].threads).collect();
+    for dialogue in dialogues(&heavy, &threads) {
         let both = [dialogue.asks, dialogue.answers];
         let speaking = dialogue.parts(&heavy, both.map(|program| &kinds[program][busiest[program]]));
         both.into_iter().zip(speaking).for_each(|(program, part)| parts[program] = Some(part));
