@@ -5,7 +5,9 @@ use crate::agreement::Inferred;
 use crate::potential::{LINE_BYTES, LINE_NS};
 use machine::Machine;
 use sim::cache::{HierarchyError, Timing};
-use sim::{CacheModel, Distribution, Experiment, ExperimentError, Footprint, Intervals, Parameters, Policy, Workload};
+use sim::{
+    CacheModel, Distribution, Experiment, ExperimentError, Footprint, Intervals, Parameters, Policy, Step, Workload,
+};
 
 /// Why a workload has no caches.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +67,11 @@ pub fn with_reloads(
             job.process.work_ms.iter_mut().for_each(|work_ms| scale(work_ms, share));
             if let Some(Intervals::Bursts { length_ms, .. }) = &mut job.process.intervals {
                 scale(length_ms, share);
+            }
+            for step in job.process.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
+                if let Step::Work(length_ms) = step {
+                    scale(length_ms, share);
+                }
             }
         }
     }

@@ -7,7 +7,9 @@ mod skeleton {
 
 use crate::call_kinds::call_kinds;
 use crate::counts::ProgramCounts;
-use crate::intf::{self, Cpu, MAX_PROGRAMS, MAX_SHARDS, MAX_THREADS, PHASE_DEAD, PHASE_RUNNING, ProgramStats, Thread};
+use crate::intf::{
+    self, Cpu, Lengths, MAX_PROGRAMS, MAX_SHARDS, MAX_THREADS, PHASE_DEAD, PHASE_RUNNING, ProgramStats, Thread,
+};
 use crate::privileges;
 use crate::profile::{Move, Others, Waker};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -354,6 +356,8 @@ impl<'a> Collector<'a> {
             {
                 thread.comm = comm(&name);
             }
+            let lengths: Lengths = read(&maps.lengths, slot)?;
+            program.lengths.insert((thread.tgid, thread.tid), lengths);
             program.add_thread(thread, until_ns);
         }
         Ok(())

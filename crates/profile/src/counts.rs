@@ -1,7 +1,7 @@
 //! What was counted, from whatever source, and the profile that it comes to.
 
-use crate::histogram::Histogram;
-use crate::intf::{self, ProgramStats, Thread, Times};
+use crate::histogram::{Histogram, TimeBin, lowest_ns};
+use crate::intf::{self, Lengths, ProgramStats, Thread, Times};
 use crate::potential::Judge;
 use crate::profile::{
     CallKind, EndsPercent, Histograms, INTERVAL_EDGES_MS, IntervalBins, Intervening, Move, Program, ThreadRow, Waits,
@@ -14,6 +14,9 @@ use strum::VariantArray;
 /// Threads of a program that have a row of their own at most.
 const MOST_ROWS: usize = 200;
 
+/// Bins of a histogram that are one of a thread's own lengths, as a power of two.
+pub(crate) const LENGTH_LOG2: usize = 2;
+
 /// What was counted of one program.
 #[derive(Clone)]
 pub(crate) struct ProgramCounts {
@@ -21,6 +24,8 @@ pub(crate) struct ProgramCounts {
     pub stats: Box<ProgramStats>,
     /// Threads that were last in it.
     pub threads: Vec<Thread>,
+    /// How long bursts and times of blocking of each were, by process and thread.
+    pub lengths: BTreeMap<(u32, u32), Lengths>,
     /// CPU time on each CPU, in ns.
     pub residency_ns: BTreeMap<CpuId, u64>,
     pub moves: Vec<Move>,
@@ -30,8 +35,15 @@ pub(crate) struct ProgramCounts {
 
 impl ProgramCounts {
     pub fn new(name: String) -> Self {
-        let stats = ProgramStats::none();
-        Self { name, stats, threads: Vec::new(), residency_ns: BTreeMap::new(), moves: Vec::new(), wakers: None }
+        Self {
+            name,
+            stats: ProgramStats::none(),
+            threads: Vec::new(),
+            lengths: BTreeMap::new(),
+            residency_ns: BTreeMap::new(),
+            moves: Vec::new(),
+            wakers: None,
+        }
     }
 
     /// Adds one of its threads as it was at `until_ns`, when the profile ended: what it had begun was cut off there.
@@ -51,6 +63,12 @@ impl ProgramCounts {
         self.threads.push(thread);
     }
 
+    fn thread_row(&self, thread: &Thread) -> ThreadRow {
+        let row = thread_row(thread);
+        let Some(lengths) = self.lengths.get(&(thread.tgid, thread.tid)) else { return row };
+        ThreadRow { bursts: length_bins(&lengths.bursts), blocks: length_bins(&lengths.blocks), ..row }
+    }
+
     /// Puts it in the profile's words; CPUs are `machine`'s.
     pub fn into_program(mut self, machine: &Machine, judge: &Judge, is_complete: bool) -> Program {
         let stats = &self.stats;
@@ -63,10 +81,16 @@ impl ProgramCounts {
             burst: histogram(&stats.bursts),
             cut_burst: histogram(&stats.cut_bursts),
             cut_block: histogram(&stats.cut_blocks),
+            burst_alone: histogram(&stats.acts[intf::ACT_ALONE as usize]),
+            before_wake: histogram(&stats.acts[intf::ACT_BEFORE as usize]),
+            between_wakes: histogram(&stats.acts[intf::ACT_BETWEEN as usize]),
+            after_wake: histogram(&stats.acts[intf::ACT_AFTER as usize]),
+            block_by_thread: histogram(&stats.woken_blocks),
         };
         self.moves.sort_by_key(|moved| (std::cmp::Reverse(moved.count), moved.from, moved.to));
         self.threads.sort_by_key(|thread| (std::cmp::Reverse(thread.cpu_ns), thread.tid));
-        let by_thread: Vec<ThreadRow> = self.threads.iter().take(MOST_ROWS).map(thread_row).collect();
+        let by_thread: Vec<ThreadRow> =
+            self.threads.iter().take(MOST_ROWS).map(|thread| self.thread_row(thread)).collect();
         let threads_without_row = stats.rows_lost + (self.threads.len() - by_thread.len()) as u64;
         let waits = &histograms.wait;
         let kinds = CallKind::VARIANTS.iter().map(|&kind| (kind, stats.calls[call(kind) as usize]));
@@ -107,6 +131,18 @@ impl ProgramCounts {
             histograms,
         }
     }
+}
+
+/// Where a thread's lengths are counted.
+pub(crate) fn lengths_of<'a>(lengths: &'a mut BTreeMap<(u32, u32), Lengths>, thread: &Thread) -> &'a mut Lengths {
+    lengths.entry((thread.tgid, thread.tid)).or_insert_with(bytemuck::Zeroable::zeroed)
+}
+
+/// Those of a thread's own lengths that there are any of.
+fn length_bins(counts: &[u32]) -> Vec<TimeBin> {
+    let edge_us = |bin: usize| lowest_ns(bin << LENGTH_LOG2) as f64 / 1e3;
+    let bins = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+    bins.map(|(bin, &count)| TimeBin { from_us: edge_us(bin), to_us: edge_us(bin + 1), count: count.into() }).collect()
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -180,6 +216,9 @@ fn thread_row(thread: &Thread) -> ThreadRow {
         migrations: thread.migrations.into(),
         wait_s: seconds(thread.wait_ns),
         block_s: seconds(thread.block_ns),
+        bursts: Vec::new(),
+        blocks: Vec::new(),
+        last_burst_ms: thread.burst_ns as f64 / 1e6,
         quantum_percent: if thread.ends == 0 { 0.0 } else { 100.0 * thread.quantum_ends as f64 / thread.ends as f64 },
     }
 }

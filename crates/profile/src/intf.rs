@@ -39,7 +39,8 @@ impl ProgramStats {
         }
     }
 
-    pub fn all_times(&self) -> [&Times; 8] {
+    pub fn all_times(&self) -> [&Times; 13] {
+        let [alone, before, after, between] = &self.acts;
         [
             &self.intervals,
             &self.slices,
@@ -49,10 +50,16 @@ impl ProgramStats {
             &self.bursts,
             &self.cut_bursts,
             &self.cut_blocks,
+            alone,
+            before,
+            after,
+            between,
+            &self.woken_blocks,
         ]
     }
 
-    pub fn all_times_mut(&mut self) -> [&mut Times; 8] {
+    pub fn all_times_mut(&mut self) -> [&mut Times; 13] {
+        let [alone, before, after, between] = &mut self.acts;
         [
             &mut self.intervals,
             &mut self.slices,
@@ -62,6 +69,11 @@ impl ProgramStats {
             &mut self.bursts,
             &mut self.cut_bursts,
             &mut self.cut_blocks,
+            alone,
+            before,
+            after,
+            between,
+            &mut self.woken_blocks,
         ]
     }
 }

@@ -3,7 +3,7 @@
 //! Words are those of the simulator and of the scheduler's statistics. A *thread* is what the kernel schedules, and what the
 //! cache-affinity report calls a process.
 
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, TimeBin};
 use crate::trace::TraceSums;
 use machine::{CpuId, Level};
 use serde::{Deserialize, Serialize};
@@ -239,6 +239,21 @@ pub struct Histograms {
     /// Times of blocking that went on to the profile's end.
     #[serde(default)]
     pub cut_block: Histogram,
+    /// Those bursts in which it woke none of the threads that are watched. Each other burst is in parts in the next three.
+    #[serde(default)]
+    pub burst_alone: Histogram,
+    /// CPU time from a burst's beginning until it first woke another thread.
+    #[serde(default)]
+    pub before_wake: Histogram,
+    /// From one such wake-up to the next.
+    #[serde(default)]
+    pub between_wakes: Histogram,
+    /// From the last one to the burst's end.
+    #[serde(default)]
+    pub after_wake: Histogram,
+    /// Times of blocking that a thread ended that is watched.
+    #[serde(default)]
+    pub block_by_thread: Histogram,
 }
 
 /// What a system call waits for.
@@ -340,6 +355,15 @@ pub struct ThreadRow {
     /// How long it was blocked, in s, as far as it was seen to end.
     #[serde(default)]
     pub block_s: f64,
+    /// How long its bursts were, in bins of half an octave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bursts: Vec<TimeBin>,
+    /// How long it was blocked at a time, in the same bins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<TimeBin>,
+    /// Its last burst, which went on to its end or to the profile's, in ms; 0 where it was blocked then.
+    #[serde(default)]
+    pub last_burst_ms: f64,
     /// Share of its intervals that ended though it could have gone on, in percent.
     pub quantum_percent: f64,
 }

@@ -4,7 +4,8 @@
 //! An event that counts nothing is opened on the thread that is going to start the command, once for each CPU. What that thread
 //! creates inherits it. What such records don't tell is in [`UNTOLD`].
 
-use crate::counts::ProgramCounts;
+use crate::counts::{LENGTH_LOG2, ProgramCounts, lengths_of};
+use crate::histogram::bin_of;
 use crate::intf::{self, NO_CPU, PHASE_BLOCKED, PHASE_DEAD, PHASE_NEW, PHASE_PREEMPTED, PHASE_RUNNING, Thread};
 use crate::profile::Move;
 use machine::CpuId;
@@ -214,7 +215,7 @@ impl Counts {
     fn enter(&mut self, tid: u32, now_ns: u64, cpu: u32) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let program = thread.program as usize;
-        let stats = &mut self.programs[program].stats;
+        let ProgramCounts { stats, lengths, .. } = &mut self.programs[program];
         let away_ns = now_ns.saturating_sub(thread.since_ns);
         if thread.phase == PHASE_PREEMPTED {
             stats.waits.record(away_ns);
@@ -222,6 +223,7 @@ impl Counts {
         } else if thread.phase == PHASE_BLOCKED {
             stats.blocks.record(away_ns);
             thread.block_ns += away_ns;
+            lengths_of(lengths, thread).blocks[bin_of(away_ns) >> LENGTH_LOG2] += 1;
         }
         if thread.last_cpu != cpu && thread.last_cpu != NO_CPU {
             thread.migrations += 1;
@@ -310,11 +312,12 @@ fn account(
         let ms = ns as f64 / 1e6;
         stats.report_bins[crate::profile::INTERVAL_EDGES_MS.partition_point(|&edge| edge <= ms)] += 1;
     }
-    if end != intf::END_QUANTUM {
-        if end == intf::END_EXIT {
-            stats.cut_bursts.record(thread.burst_ns);
-        } else if thread.is_burst_partial == 0 {
+    if end == intf::END_EXIT {
+        stats.cut_bursts.record(thread.burst_ns);
+    } else if end != intf::END_QUANTUM {
+        if thread.is_burst_partial == 0 {
             stats.bursts.record(thread.burst_ns);
+            lengths_of(&mut program.lengths, thread).bursts[bin_of(thread.burst_ns) >> LENGTH_LOG2] += 1;
         }
         (thread.burst_ns, thread.is_burst_partial) = (0, 0);
     }

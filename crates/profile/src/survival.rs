@@ -3,6 +3,9 @@
 use crate::histogram::Histogram;
 use std::collections::BTreeMap;
 
+/// What is shorter is next to nothing, in ms.
+const SHORTEST_MS: f64 = 1e-4;
+
 /// Lengths as a distribution: bins side by side, those between two that hold any included.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Distribution {
@@ -71,21 +74,26 @@ impl Distribution {
         self
     }
 
-    /// Those between two quantiles, from 0 to 1; at least the one at `from`, where nothing is between.
-    pub fn between(&self, from: f64, to: f64) -> Self {
-        let all: f64 = self.percent.iter().sum();
-        let (from, to) = (from.min(0.999_999) * all, to * all);
-        let to = to.max(from + 1e-6 * all);
-        let mut part = Self { longer_percent: self.longer_percent, ..Self::default() };
+    /// The same with all lengths `less_ms` shorter, those that are no longer than that becoming next to nothing.
+    pub fn shortened(self, less_ms: f64) -> Self {
+        let mut shorter = Self { longer_percent: self.longer_percent, ..Self::default() };
         let mut below = 0.0;
         for (edges, percent) in self.edges_ms.windows(2).zip(&self.percent) {
-            let share = (to.min(below + percent) - from.max(below)).max(0.0);
-            below += percent;
-            if share > 0.0 {
-                part.add(edges[0], edges[1], 100.0 * share / (to - from));
+            if edges[1] - less_ms <= SHORTEST_MS {
+                below += percent;
+                continue;
             }
+            let from = (edges[0] - less_ms).max(SHORTEST_MS);
+            if below > 0.0 {
+                shorter.add(0.0, from.min(SHORTEST_MS), below);
+                below = 0.0;
+            }
+            shorter.add(from, edges[1] - less_ms, *percent);
         }
-        part
+        if below > 0.0 {
+            shorter.add(0.0, SHORTEST_MS, below);
+        }
+        shorter
     }
 
     /// The same with all lengths `factor` times as long.

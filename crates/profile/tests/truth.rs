@@ -343,6 +343,27 @@ fn every_wake_up_is_counted_by_who_did_it() {
     assert_count(count(other, &woken.name), WAKES + 1, &profile);
     assert_count(count(woken, Waker::INTERRUPTS), WAITS + 1, &profile);
     assert_eq!(count(woken, Waker::OTHERS), 0, "{woken:#?}");
+    // Each wake-up but a last one ends in a burst, and parts are of the bursts that there are.
+    let parts = |program: &Program| {
+        let of = &program.histograms;
+        assert_count(of.burst_alone.count + of.after_wake.count, of.burst.count, &profile);
+        let parts_ms = [&of.burst_alone, &of.before_wake, &of.between_wakes, &of.after_wake].map(|part| part.total_ms);
+        // The last burst, which is no whole one, may have a part before a wake-up.
+        let last_ms = of.cut_burst.total_ms + 0.001;
+        let sum_ms: f64 = parts_ms.iter().sum();
+        assert!(sum_ms >= of.burst.total_ms - 0.001 && sum_ms <= of.burst.total_ms + last_ms, "{of:?}");
+        let own: u64 = program.by_thread.iter().flat_map(|row| &row.bursts).map(|bin| bin.count).sum();
+        assert_count(own, of.burst.count, &profile);
+        let own: u64 = program.by_thread.iter().flat_map(|row| &row.blocks).map(|bin| bin.count).sum();
+        assert_count(own, of.block.count, &profile);
+        of.before_wake.count + of.between_wakes.count
+    };
+    // Requests, the pipe's end, and the birth; but its first burst is no whole one, and its parts aren't told.
+    let acts = [parts(woken), parts(other)];
+    assert!((WAKES..=WAKES + 3).contains(&acts[0]) && (WAKES..=WAKES + 2).contains(&acts[1]), "{acts:?}");
+    // It also waits until the child that it made has executed the other program; what wakes that child first ends no blocking.
+    let by_threads = count(woken, &other.name) + count(woken, &woken.name) - 1;
+    assert_count(woken.histograms.block_by_thread.count, by_threads, &profile);
     // Whatever was woken was woken by somebody; the first was there already, the second was born.
     let all: u64 = woken.wakers.iter().flatten().map(|waker| waker.count).sum();
     assert_count(all, woken.histograms.block.count + woken.threads - 1, &profile);

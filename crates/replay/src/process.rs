@@ -276,8 +276,9 @@ impl Execution<'_> {
         if due_ns >= self.horizon_ns {
             return Break(Horizon);
         }
-        // Going to sleep and waking up took CPU time, which the next burst has less of.
-        self.credit_ns += self.presence.come(due_ns);
+        // Going to sleep and waking up took CPU time, which the next burst has less of; but bursts that are shorter than that don't make
+        // later ones shorter.
+        self.credit_ns = self.presence.come(due_ns);
         self.has_time()
     }
 
@@ -291,7 +292,7 @@ impl Execution<'_> {
             None => Break(Horizon),
             Some(posted_ns) => {
                 // It may have been posted while this one was on its way. What waiting costs is as for who blocks.
-                self.credit_ns += self.presence.come(posted_ns.max(left_ns));
+                self.credit_ns = self.presence.come(posted_ns.max(left_ns));
                 self.has_time()
             }
         }

@@ -140,6 +140,8 @@ pub(crate) struct Behaviour {
     pub(crate) bursts: Option<Bursts>,
     pub(crate) block: Lengths,
     pub(crate) ops: Vec<Op>,
+    /// How many times all of them are done.
+    pub(crate) rounds: u32,
     pub(crate) interactive: bool,
 }
 
@@ -178,6 +180,7 @@ impl Behaviour {
             bursts: process.intervals.as_ref().map(Bursts::new),
             block: process.block_ms.as_ref().map_or(Lengths::Constant(0), Lengths::new),
             ops,
+            rounds: process.rounds.unwrap_or(1),
             interactive: process.interactive,
         }
     }

@@ -13,9 +13,10 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Course {
     /// Position of the job.
     pub(crate) job: u32,
-    /// Its position in the job's operations, and how often it has done the phase.
-    op: u32,
+    /// Its position in the job's operations, how often it has done the phase, and how often all phases.
+    op: u16,
     lap: u32,
+    round: u32,
     /// Why the burst ends.
     pub(crate) burst_end: End,
     /// Work until the step, the burst and the process are done.
@@ -28,7 +29,17 @@ pub(crate) struct Course {
 impl Course {
     /// Of a process that has not arrived.
     pub(crate) fn new(job: u32, draws: Draws) -> Self {
-        Self { job, op: 0, lap: 0, burst_end: End::Other, step_ns: NEVER, burst_ns: NEVER, rest_ns: NEVER, draws }
+        Self {
+            job,
+            op: 0,
+            lap: 0,
+            round: 0,
+            burst_end: End::Other,
+            step_ns: NEVER,
+            burst_ns: NEVER,
+            rest_ns: NEVER,
+            draws,
+        }
     }
 
     /// It arrives.
@@ -75,7 +86,7 @@ impl Course {
     /// The operation that it is at.
     #[inline]
     pub(crate) fn op<'b>(&self, behaviour: &'b Behaviour) -> Option<&'b Op> {
-        behaviour.ops.get(self.op as usize)
+        behaviour.ops.get(usize::from(self.op))
     }
 
     /// What becomes of its dispatch interval when its [`Self::work_ns`] are done; none where it goes on with the next step.
@@ -99,7 +110,7 @@ impl Course {
         behaviour.block.draw_ns(&mut self.draws)
     }
 
-    /// Goes on to the next operation, from the last to the first where work is left to do.
+    /// Goes on to the next operation, from the last to the first where work or rounds are left to do.
     pub(crate) fn next_op(&mut self, behaviour: &Behaviour) {
         self.op += 1;
         loop {
@@ -107,13 +118,17 @@ impl Course {
                 Some(Op::Repeat { to, times }) => {
                     self.lap += 1;
                     if self.lap < *times {
-                        self.op = *to as u32;
+                        self.op = *to as u16;
                     } else {
                         self.lap = 0;
                         self.op += 1;
                     }
                 }
                 None if behaviour.work.is_some() => self.op = 0,
+                None if self.round + 1 < behaviour.rounds => {
+                    self.round += 1;
+                    self.op = 0;
+                }
                 _ => break,
             }
         }

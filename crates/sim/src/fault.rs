@@ -133,6 +133,9 @@ const MOST_PROCESSES: u32 = 10_000_000;
 /// Most jobs of a workload: each has lines of its own in a report.
 const MOST_JOBS: f64 = 1000.0;
 
+/// Most steps of a process in its phases, each phase counting as one more: where it is takes 16 bits.
+const MOST_STEPS: f64 = 65_000.0;
+
 /// Most locks of a job: each may be taken while all others are held.
 const MOST_LOCKS: f64 = 100.0;
 
@@ -253,6 +256,11 @@ fn process(process: &Process, at: &str) -> Checked {
     }
     if let Some(block) = &process.block_ms {
         distribution(block, &format!("{at}.block_ms"))?;
+    }
+    let steps: usize = process.phases.iter().map(|phase| phase.steps.len() + 1).sum();
+    range(steps as f64, 0.0, MOST_STEPS, &format!("{at}.phases"))?;
+    if let Some(rounds) = process.rounds {
+        range(f64::from(rounds), 1.0, f64::from(u32::MAX), &format!("{at}.rounds"))?;
     }
     if let Some(intervals) = &process.intervals {
         let ends = self::intervals(intervals, &format!("{at}.intervals"))?;

@@ -72,6 +72,9 @@ pub struct Process {
     /// What it does in order. Without phases it works on and on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// How many times it goes through all its phases, unless `work_ms` says when it ends; at least once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
     /// Whether somebody waits for its answers: the time from each wake-up to the next block is then a response time.
     #[serde(default)]
     pub interactive: bool,

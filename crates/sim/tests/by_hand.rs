@@ -182,6 +182,33 @@ fn who_has_waited_for_longest_at_a_semaphore_wakes_first_and_posts_are_kept() {
 }
 
 #[test]
+fn phases_are_gone_through_as_many_times_as_there_are_rounds() {
+    let work = |ms| Step::Work(Distribution::Constant(ms));
+    let mut workload = single(&[&[work(1.0), Step::Block(Distribution::Constant(1.0))]]);
+    let process = &mut workload.jobs[0].process;
+    process.phases[0].repeat = 2;
+    process.phases.push(Phase { repeat: 1, steps: vec![work(5.0), Step::Block(Distribution::Constant(2.0))] });
+    let worked = |rounds: Option<u32>| {
+        let mut workload = workload.clone();
+        workload.jobs[0].process.rounds = rounds;
+        assert_eq!(workload.check().is_err(), rounds == Some(0));
+        let courses = sim::Courses::new(&workload, 1, 0);
+        let work = courses.acts(sim::ProcessIndex(0)).filter_map(|act| match act {
+            sim::Act::Work(ns) => Some(ns / 1_000_000),
+            _ => None,
+        });
+        work.collect::<Vec<_>>()
+    };
+    assert_eq!(worked(None), [1, 1, 5]);
+    assert_eq!(worked(Some(3)), [1, 1, 5, 1, 1, 5, 1, 1, 5]);
+    workload.jobs[0].process.rounds = Some(2);
+    let ran = under_eevdf("pack:1 core:1 pu:1", &workload, 1_000.0);
+    let ran: Vec<u64> = ran.iter().map(|&(_, _, from, until)| (until - from) / 1_000).filter(|&ms| ms > 0).collect();
+    // A tick that leaves it where it is ends an interval, too.
+    assert_eq!(ran.iter().sum::<u64>(), 14, "{ran:?}");
+}
+
+#[test]
 fn a_busy_cpu_pulls_who_has_not_run_for_longest_when_its_turn_to_balance_comes() {
     let endless = [Step::Work(Distribution::Constant(1e6))];
     let mut workload = single(&[&endless, &endless, &endless, &endless, &endless, &endless]);

@@ -114,13 +114,15 @@ pub fn run(args: &AdviseArgs) -> anyhow::Result<u8> {
     let reloads_us = reloads_us(&inferred, &machine);
     let [low, high] = reloads_us.each_ref().map(|us| changes(&file.workload, &inferred, us, &machine, &parameters));
     let (low, high) = (low?, high?);
+    let has_threads = has_threads(&file.workload);
     let predictions: Vec<Prediction<'_>> = TREATMENTS
         .iter()
         .zip(low.into_iter().zip(high))
+        .filter(|(treatment, _)| !(has_threads && treatment.policy == Policy::EevdfAttached))
         .filter_map(|(treatment, (low, high))| Some(Prediction { treatment, changes: [low?, high?] }))
         .collect();
     let study = study_words(&inferred, &predictions);
-    crate::print(&text(&args.file, &inferred, &reloads_us, &predictions, study.as_deref()))?;
+    crate::print(&text(&args.file, &inferred, &reloads_us, &predictions, has_threads, study.as_deref()))?;
     match (&args.prove, study) {
         (None, _) => Ok(SUCCESS),
         (Some(_), None) => {
@@ -129,6 +131,12 @@ pub fn run(args: &AdviseArgs) -> anyhow::Result<u8> {
         }
         (Some(journal), Some(words)) => prove(journal, &words, &predictions),
     }
+}
+
+/// Whether any program is a process of several threads. In studies, `attached` binds processes, each with all its threads; the simulator
+/// has no processes but its jobs' own, and binds each thread.
+fn has_threads(workload: &Workload) -> bool {
+    workload.jobs.iter().any(|job| job.threads)
 }
 
 /// Why nothing can be predicted, in a sentence.
@@ -235,6 +243,7 @@ fn text(
     inferred: &Inferred,
     reloads_us: &[Vec<f64>; 2],
     predictions: &[Prediction<'_>],
+    has_threads: bool,
     study: Option<&[String]>,
 ) -> String {
     let mut text = format!(
@@ -245,7 +254,7 @@ fn text(
         inferred.kernel
     );
     // Writing to a string can't fail.
-    let _ = write(inferred, reloads_us, predictions, study, &mut text);
+    let _ = write(inferred, reloads_us, predictions, has_threads, study, &mut text);
     text
 }
 
@@ -253,6 +262,7 @@ fn write(
     inferred: &Inferred,
     [low_us, high_us]: &[Vec<f64>; 2],
     predictions: &[Prediction<'_>],
+    has_threads: bool,
     study: Option<&[String]>,
     text: &mut String,
 ) -> std::fmt::Result {
@@ -275,7 +285,7 @@ fn write(
         };
         writeln!(text, "{:<12} {low:>22} {high:>22}  {worth}", prediction.treatment.name)?;
     }
-    let doubts = doubts(inferred, predictions);
+    let doubts = doubts(inferred, predictions, has_threads);
     doubts.iter().try_for_each(|doubt| writeln!(text, "\n{doubt}"))?;
     match study {
         Some(words) => {
@@ -292,10 +302,16 @@ fn write(
 }
 
 /// What the reader should doubt.
-fn doubts(inferred: &Inferred, predictions: &[Prediction<'_>]) -> Vec<String> {
+fn doubts(inferred: &Inferred, predictions: &[Prediction<'_>], has_threads: bool) -> Vec<String> {
     let mut doubts = Vec::new();
-    if predictions.len() < TREATMENTS.len() {
-        doubts.push("Of treatments that are missing some simulation didn't end.".into());
+    if has_threads {
+        doubts.push(
+            "Not predicted: attached, which binds each process with all its threads to one CPU, and there is a process of several threads."
+                .into(),
+        );
+    }
+    if predictions.len() + usize::from(has_threads) < TREATMENTS.len() {
+        doubts.push("Of other treatments that are missing some simulation didn't end.".into());
     }
     if inferred.programs.iter().any(|program| program.reload_us.is_none()) {
         doubts.push("Programs whose reload was measured have narrower predictions: stayput profile --reload.".into());

@@ -6,6 +6,7 @@
  *
  *   slots     thread -> number of its record    in the task itself, freed with it
  *   threads   number -> record                  what a thread is doing, and its sums
+ *   lengths   number -> coarse histograms       of its bursts, and times of blocking
  *   programs  program x shard -> sums, histograms
  *   cpus      CPU -> who has it, whose effective slice it is, and records found lately
  *   events    what a trace is told, in order
@@ -51,6 +52,14 @@ struct {
     __type(key, u32);
     __type(value, struct thread);
 } threads SEC(".maps");
+
+/* By the number of a thread's record. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_THREADS);
+    __type(key, u32);
+    __type(value, struct lengths);
+} lengths SEC(".maps");
 
 /* Numbers of records whose threads have ended. */
 struct {
@@ -210,6 +219,39 @@ static __always_inline void record(struct times *times, u64 ns) {
     record_in(times, bin_of(ns), ns);
 }
 
+/* Four of the bins of record() are one. */
+static __always_inline u32 length_bin(u64 ns) {
+    u64 units = ns >> UNIT_LOG2;
+    if (units > 0xffffffffU)
+        units = 0xffffffffU;
+    u32 doublings = log2_of((units >> STEPS_LOG2) | 1);
+    return opaque(((doublings << STEPS_LOG2) + (u32)(units >> doublings)) >> 2);
+}
+
+/* A thread's own burst, or time of blocking; one thread is never counted on two CPUs at once. */
+static __always_inline void count_length(u32 slot, bool is_block, u64 ns) {
+    struct lengths *own = bpf_map_lookup_elem(&lengths, &slot);
+    u32 bin = length_bin(ns);
+    if (own && bin < LENGTH_BINS) {
+        if (is_block)
+            own->blocks[bin]++;
+        else
+            own->bursts[bin]++;
+    }
+}
+
+/* A burst ends for which the thread itself is the cause: how long it was for the thread, and since
+ * it last woke somebody. */
+static __always_inline void count_burst(struct program_stats *stats, struct thread *thread,
+                                        u32 slot) {
+    u64 ns = thread->burst_ns;
+    count_length(slot, false, ns);
+    if (!thread->acted_ns)
+        record(&stats->acts[ACT_ALONE], ns);
+    else
+        record(&stats->acts[ACT_AFTER], after(ns, thread->acted_ns));
+}
+
 /* Edges are 1, 5, 9, 13, 17, 21, 25 and 30 ms. */
 static __always_inline u32 report_bin(u64 ns) {
     const u64 ms = 1000000;
@@ -333,6 +375,9 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
         struct program_stats *former = stats_of(thread->program, bpf_get_smp_processor_id());
         if (former)
             __sync_fetch_and_add(&former->rows_lost, 1);
+        struct lengths *own = bpf_map_lookup_elem(&lengths, &slot);
+        if (own)
+            __builtin_memset(own, 0, sizeof(*own));
     }
     __builtin_memset(thread, 0, sizeof(*thread));
     thread->tid = task->pid;
@@ -468,9 +513,15 @@ static __always_inline bool leave(struct task_struct *task, u32 flags, bool is_p
         } else {
             if (end == END_EXIT)
                 record(&stats->cut_bursts, thread->burst_ns);
-            else if (!is_whole_burst && !thread->is_burst_partial)
-                record(&stats->bursts, thread->burst_ns);
-            thread->burst_ns = 0;
+            else if (!thread->is_burst_partial) {
+                if (!is_whole_burst)
+                    record(&stats->bursts, thread->burst_ns);
+                count_burst(stats, thread, slot);
+            }
+            /* How long the last one was is told with the thread. */
+            if (end != END_EXIT)
+                thread->burst_ns = 0;
+            thread->acted_ns = 0;
             thread->is_burst_partial = 0;
         }
     }
@@ -543,6 +594,7 @@ static __always_inline void wake(struct thread *thread, struct program_stats *st
     if (waker < WAKERS)
         add(&stats->wakers[waker], 1);
     thread->early_waker = 0;
+    thread->is_woken_by_thread = waker < MAX_PROGRAMS;
     if (!has_kernel_times())
         thread->queued_ns = now;
     if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
@@ -574,6 +626,9 @@ static __always_inline void enter(struct task_struct *task, struct thread *threa
         if (phase == PHASE_WOKEN) {
             u64 blocked = after(after(now, waited), thread->since_ns);
             record(&stats->blocks, blocked);
+            count_length(slot, true, blocked);
+            if (thread->is_woken_by_thread)
+                record(&stats->woken_blocks, blocked);
             thread->block_ns += blocked;
         }
         if (traces)
@@ -648,6 +703,35 @@ int on_switch(u64 *ctx) {
     return 0;
 }
 
+/* Whether a thread is in a system call for a socket: what it sends within the machine, it delivers
+ * by an interrupt of its own. */
+static __always_inline bool is_sending(struct task_struct *task) {
+    u64 argument = 0;
+    if (task->flags & PF_KTHREAD || !task->pid || is_compat(task))
+        return false;
+    s64 number = call_of(task, &argument);
+    u32 kind = number >= 0 && number < MAX_CALLS ? call_kinds[number] : CALL_OTHER;
+    if (kind == CALL_DESCRIPTOR)
+        kind = kind_of_descriptor(task, argument);
+    return kind == CALL_NETWORK;
+}
+
+/* A thread wakes somebody. Its switch may have been told to be a moment later than it was. */
+static __always_inline void count_act(struct thread *thread) {
+    if (thread->phase != PHASE_RUNNING || thread->is_burst_partial)
+        return;
+    struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
+    u64 ns = thread->burst_ns + after(bpf_ktime_get_ns(), thread->since_ns);
+    if (!stats)
+        return;
+    if (thread->acted_ns)
+        record(&stats->acts[ACT_BETWEEN], after(ns, thread->acted_ns));
+    else
+        record(&stats->acts[ACT_BEFORE], ns);
+    if (ns >= thread->acted_ns)
+        thread->acted_ns = ns ? ns : 1;
+}
+
 /* Who wakes somebody on this CPU now, plus 1. */
 static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct cpu *here) {
     u32 slot = 0;
@@ -656,15 +740,15 @@ static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct
     enum context context = context_of(task, *(volatile u64 *)&here->address);
     if (context == CONTEXT_UNKNOWN)
         __sync_fetch_and_add(&unknown_contexts, 1);
-    if (context == CONTEXT_INTERRUPT)
+    if (context == CONTEXT_INTERRUPT && !is_sending(task))
         return WAKER_INTERRUPT + 1;
     if (task->flags & PF_KTHREAD)
         return WAKER_KERNEL + 1;
-    /* Whose effective slice is counted is watched. */
-    if (here->holder == (u32)task->pid && here->holder_program)
-        return here->holder_program;
     struct thread *thread = thread_of(task, here, &slot);
-    return thread ? thread->program + 1 : WAKER_UNWATCHED + 1;
+    if (!thread)
+        return WAKER_UNWATCHED + 1;
+    count_act(thread);
+    return thread->program + 1;
 }
 
 static __always_inline int woken(u64 *ctx) {
@@ -677,18 +761,18 @@ static __always_inline int woken(u64 *ctx) {
     if (!thread)
         return 0;
     u32 phase = thread->phase;
+    if (phase != PHASE_RUNNING && phase != PHASE_BLOCKED && phase != PHASE_NEW)
+        return 0; /* It has never left the run queue. */
+    u32 waker = waker_here(ctx, waking, here);
     if (phase == PHASE_RUNNING) {
         /* It is about to block, and may have done so when the kernel looks again. */
         thread->early_waker_tid = waking->pid;
-        thread->early_waker = waker_here(ctx, waking, here);
+        thread->early_waker = waker;
         return 0;
     }
-    if (phase != PHASE_BLOCKED && phase != PHASE_NEW)
-        return 0; /* It has never left the run queue. */
     struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
     if (stats)
-        wake(thread, stats, waker_here(ctx, waking, here), waking->pid,
-             has_kernel_times() ? 0 : bpf_ktime_get_ns());
+        wake(thread, stats, waker, waking->pid, has_kernel_times() ? 0 : bpf_ktime_get_ns());
     return 0;
 }
 

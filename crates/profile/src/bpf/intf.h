@@ -31,6 +31,9 @@ typedef long long s64;
 #define STEPS_LOG2 3
 #define BINS 240
 
+/* Of a thread's own lengths: a quarter of the bins, two between powers of two. */
+#define LENGTH_BINS 60
+
 struct times {
     u64 total_ns;
     u64 longest_ns;
@@ -81,6 +84,15 @@ enum waker {
     WAKERS,
 };
 
+/* Parts of a burst: up to a wake-up that the thread brings about, and from it. */
+enum act {
+    ACT_ALONE,  /* a whole burst in which it wakes nobody */
+    ACT_BEFORE, /* from the burst's beginning to its first wake-up */
+    ACT_AFTER,  /* from its last wake-up to its end */
+    ACT_BETWEEN,
+    ACTS,
+};
+
 /* What is counted of a program. */
 struct program_stats {
     u64 cpu_ns;
@@ -103,9 +115,11 @@ struct program_stats {
     struct times waits; /* of those that were preempted; wakes are waits as well */
     struct times wakes;
     struct times blocks;
-    struct times bursts;     /* CPU time from one end that the thread brought about to the next */
-    struct times cut_bursts; /* that went on to the thread's end, or the profile's */
-    struct times cut_blocks; /* that went on to the profile's end */
+    struct times bursts;       /* CPU time from one end that the thread brought about to the next */
+    struct times cut_bursts;   /* that went on to the thread's end, or the profile's */
+    struct times cut_blocks;   /* that went on to the profile's end */
+    struct times acts[ACTS];   /* CPU time from what it did to others, or they to it, to the next */
+    struct times woken_blocks; /* times of blocking that a watched thread ended */
 };
 
 enum phase {
@@ -135,15 +149,23 @@ struct thread {
     u32 last_kernel_turn;
     u64 cpu_ns;
     u64 burst_ns;
+    u64 acted_ns; /* how much of it there was when it last woke somebody; 0 where it hasn't */
     u64 switches;
     u64 wait_ns;
     u64 block_ns;
     u64 quantum_ends;
     u64 ends;
     u64 queued_ns; /* when it was woken; where the kernel counts waits, all of them until it came */
+    u64 is_woken_by_thread; /* that is watched */
     u32 migrations;
     u32 early_waker_tid;
     s8 comm[16];
+};
+
+/* How long a thread's bursts and times of blocking were, in coarse bins. */
+struct lengths {
+    u32 bursts[LENGTH_BINS];
+    u32 blocks[LENGTH_BINS];
 };
 
 /* Records that a CPU remembers. */

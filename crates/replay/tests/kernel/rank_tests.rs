@@ -67,7 +67,7 @@ mod long {
         if programs.is_empty() {
             return;
         }
-        let stayput = guest::built("stayput", "stayput", "");
+        let stayput = guest::built("stayput", "");
         let Some(mut guest) = guest_with_loopback("2x4") else { return };
         let machine = "2x4".parse::<Topology>().unwrap().machine().unwrap();
         for (mpi, program) in &programs {
@@ -96,7 +96,7 @@ mod long {
         if programs.is_empty() {
             return;
         }
-        let stayput = guest::built("stayput", "stayput", "");
+        let stayput = guest::built("stayput", "");
         let Some(mut guest) = guest_with_loopback("1x4x2") else { return };
         for (mpi, program) in &programs {
             let (near, apart) = match *mpi {

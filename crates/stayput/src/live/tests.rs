@@ -29,6 +29,9 @@ fn program(name: &str, cpu_s: f64, potential: Potential, threads: u64) -> Progra
         wait_s: 0.1,
         block_s: 0.1,
         quantum_percent: 50.0,
+        bursts: Vec::new(),
+        blocks: Vec::new(),
+        last_burst_ms: 0.0,
     };
     Program {
         name: name.into(),

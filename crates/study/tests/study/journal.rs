@@ -240,7 +240,8 @@ fn ranks_x_threads_are_told_apart_and_helper_threads_kept() {
     let path = folder.path().join("a.stayput");
     let mut study = comparison(1, &[]);
     study.plan.threads = ["1x2", "2x1", "2x2", "4x1"].map(|shape| shape.parse().unwrap()).to_vec();
-    study.plan.subjects[0].ranks = Some(RankStart { mpi: "openmpi".parse().unwrap(), bind_helpers: false });
+    study.plan.subjects[0].ranks =
+        Some(RankStart { mpi: "openmpi".parse().unwrap(), args: Vec::new(), bind_helpers: false });
     let mut journal = Journal::open(&path).unwrap();
     journal.begin_study(&study, &serde_json::json!({}), &HostFacts::default()).unwrap();
     let of_block = study.plan.threads.iter().zip(0..).map(|(&threads, sequence)| {

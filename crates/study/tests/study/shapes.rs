@@ -40,7 +40,11 @@ fn study(shapes: &[&str], treatments: usize, seed: u64) -> Comparison {
         subjects: vec![Subject {
             name: "app".into(),
             argv: vec!["./app".into()],
-            ranks: has_ranks.then(|| RankStart { mpi: "openmpi".parse().unwrap(), bind_helpers: false }),
+            ranks: has_ranks.then(|| RankStart {
+                mpi: "openmpi".parse().unwrap(),
+                args: Vec::new(),
+                bind_helpers: false,
+            }),
             ..Subject::default()
         }],
         threads: shapes.iter().map(|shape| shape.parse().unwrap()).collect(),
