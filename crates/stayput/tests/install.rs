@@ -43,8 +43,9 @@ fn built() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::hard_link(env!("CARGO_BIN_EXE_stayput"), folder.path().join("stayput")).unwrap();
     let programs = workloads::catalog().iter().map(|program| program.executable.as_str());
+    let hybrids = ["climate-openmpi", "climate-mpich", "npb-ft-openmpi", "npb-ft-mpich"];
     let others = ["stayput-sched", "stayput-replay", "stayput-guest", "libstayput_misses.so"];
-    for program in programs.chain(others) {
+    for program in programs.chain(hybrids).chain(others) {
         // Any program can be stripped; this one ends well, whatever it is asked.
         fs::copy("/bin/true", folder.path().join(program)).unwrap();
     }
