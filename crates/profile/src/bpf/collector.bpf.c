@@ -207,7 +207,8 @@ static __always_inline u32 bin_of(u64 ns) {
     return opaque((doublings << STEPS_LOG2) + (units >> doublings));
 }
 
-static __always_inline void record_in(struct times *times, u32 bin, u64 ns) {
+static __always_inline void record(struct times *times, u64 ns) {
+    u32 bin = bin_of(ns);
     if (bin < BINS)
         add(&times->counts[bin], 1);
     add(&times->total_ns, ns);
@@ -215,23 +216,11 @@ static __always_inline void record_in(struct times *times, u32 bin, u64 ns) {
         times->longest_ns = ns;
 }
 
-static __always_inline void record(struct times *times, u64 ns) {
-    record_in(times, bin_of(ns), ns);
-}
-
-/* Four of the bins of record() are one. */
-static __always_inline u32 length_bin(u64 ns) {
-    u64 units = ns >> UNIT_LOG2;
-    if (units > 0xffffffffU)
-        units = 0xffffffffU;
-    u32 doublings = log2_of((units >> STEPS_LOG2) | 1);
-    return opaque(((doublings << STEPS_LOG2) + (u32)(units >> doublings)) >> 2);
-}
-
 /* A thread's own burst, or time of blocking; one thread is never counted on two CPUs at once. */
 static __always_inline void count_length(u32 slot, bool is_block, u64 ns) {
     struct lengths *own = bpf_map_lookup_elem(&lengths, &slot);
-    u32 bin = length_bin(ns);
+    /* Four of the bins of record() are one. */
+    u32 bin = opaque(bin_of(ns) >> 2);
     if (own && bin < LENGTH_BINS) {
         if (is_block)
             own->blocks[bin]++;
