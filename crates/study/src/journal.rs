@@ -27,7 +27,7 @@ pub use reading::{is_at_work, may_lack_last_runs};
 use crate::host::{HostFacts, HostState, PastSession};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
-use crate::row::{Columns, Row, RowError, Tables, Tails, add_missing_columns, insert, to_json};
+use crate::row::{Columns, Detail, Row, RowError, Tables, add_missing_columns, insert, to_json};
 use guard::Guarded;
 use nix::fcntl::Flock;
 use reading::{ONE_FILE, lock_for_writing, read_with};
@@ -108,7 +108,7 @@ impl<K: Kind> Journal<K> {
     /// # Errors
     /// Any [`JournalError`].
     pub fn read(path: &Path) -> Result<Record<K>, JournalError> {
-        read_with(path, |reader| reader.record(Tails::OfFailures))
+        read_with(path, |reader| reader.record(Detail::Told))
     }
 
     /// Everything in this journal, but for the output of runs that went well; none when it is new.
@@ -116,11 +116,19 @@ impl<K: Kind> Journal<K> {
     /// # Errors
     /// Any [`JournalError`] of reading.
     pub fn record(&self) -> Result<Option<Record<K>>, JournalError> {
-        self.record_with(Tails::OfFailures)
+        self.record_with(Detail::Told)
     }
 
-    fn record_with(&self, tails: Tails) -> Result<Option<Record<K>>, JournalError> {
-        Reader::new(&self.connection, &self.path)?.map(|reader| reader.record(tails)).transpose()
+    /// What a study that goes on decides by; none when it is new.
+    ///
+    /// # Errors
+    /// Any [`JournalError`] of reading.
+    pub(crate) fn record_to_go_on(&self) -> Result<Option<Record<K>>, JournalError> {
+        self.record_with(Detail::Deciding)
+    }
+
+    fn record_with(&self, detail: Detail) -> Result<Option<Record<K>>, JournalError> {
+        Reader::new(&self.connection, &self.path)?.map(|reader| reader.record(detail)).transpose()
     }
 
     /// Writes plan and machine into a new journal.
@@ -143,7 +151,7 @@ impl<K: Kind> Journal<K> {
     /// Any [`JournalError`].
     pub fn begin_session(&mut self, command_line: &[String], before: &HostState) -> Result<i64, JournalError> {
         if self.is_older
-            && let Some(record) = self.record_with(Tails::OfAll)?
+            && let Some(record) = self.record_with(Detail::Everything)?
         {
             self.write(|connection| older::upgrade(connection, &record))?;
             self.is_older = false;
@@ -369,12 +377,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The whole study.
-    fn record<K: Kind>(&self, tails: Tails) -> Result<Record<K>, JournalError> {
+    fn record<K: Kind>(&self, detail: Detail) -> Result<Record<K>, JournalError> {
         self.check_kind::<K>()?;
-        self.rows_of_all_tables(tails).map_err(|error| JournalError::reading(self.path, error))
+        self.rows_of_all_tables(detail).map_err(|error| JournalError::reading(self.path, error))
     }
 
-    fn rows_of_all_tables<K: Kind>(&self, tails: Tails) -> Result<Record<K>, RowError> {
+    fn rows_of_all_tables<K: Kind>(&self, detail: Detail) -> Result<Record<K>, RowError> {
         let tables = &self.tables;
         let session = |row: &Columns| {
             Ok(PastSession {
@@ -390,9 +398,9 @@ impl<'a> Reader<'a> {
                 host: row.json("host")?,
                 sessions: tables.rows("SELECT * FROM session ORDER BY id", session)?,
                 trials: if self.is_older() {
-                    K::Trial::read_older(tables, tails)?
+                    K::Trial::read_older(tables, detail)?
                 } else {
-                    K::Trial::read_all(tables, tails)?
+                    K::Trial::read_all(tables, detail)?
                 },
                 disturbed: K::Trial::read_disturbed(tables)?,
                 ending: row.optional_json("ending")?,

@@ -51,22 +51,24 @@ pub trait Row: Clone + Debug + PartialEq + Sized {
     ///
     /// # Errors
     /// [`RowError`].
-    fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError>;
+    fn read_all(tables: &Tables, detail: Detail) -> Result<Vec<Self>, RowError>;
 
     /// The same from a journal of version 1 or 2.
     ///
     /// # Errors
     /// [`RowError`].
-    fn read_older(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError>;
+    fn read_older(tables: &Tables, detail: Detail) -> Result<Vec<Self>, RowError>;
 }
 
-/// Of which trials the last of their output is read: up to 4 KiB each, which no report tells of those that went well.
+/// How much of each trial is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tails {
-    /// Of all, as to write them again.
-    OfAll,
-    /// Of those that failed.
-    OfFailures,
+pub enum Detail {
+    /// Everything, as to write it again.
+    Everything,
+    /// What reports tell: all but the last of the output, up to 4 KiB, of those that went well.
+    Told,
+    /// What decides when a study has enough: all but what [`Row::forget_details`] forgets.
+    Deciding,
 }
 
 /// Why a row can't be read.

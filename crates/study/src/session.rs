@@ -129,14 +129,13 @@ impl<K: Kind> Session<K> {
             return Ok(session(new(facts, topology), None));
         };
         let mut journal = Journal::open(path)?;
-        Ok(match journal.record()? {
+        Ok(match journal.record_to_go_on()? {
             None => {
                 journal.begin_study(plan, &topology, &facts)?;
                 session(new(facts, topology), Some(journal))
             }
-            Some(mut record) => {
+            Some(record) => {
                 let plan = plan_to_go_on_with(&record, plan, &topology, &facts, path)?;
-                record.trials.iter_mut().for_each(Row::forget_details);
                 let mut session = session(record, Some(journal));
                 session.set_plan(plan);
                 session

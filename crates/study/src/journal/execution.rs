@@ -1,6 +1,6 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
-use crate::row::{ColumnNames, Columns, Row, RowError, Tables, Tails, insert, integer, to_json};
+use crate::row::{ColumnNames, Columns, Detail, Row, RowError, Tables, insert, integer, to_json};
 use crate::shape::Shape;
 use crate::trial::{More, Status, Trial};
 use launch::{ConditionsObservation, Exit, Observation, ThreadObservation};
@@ -187,7 +187,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
         self.more = More { values, ..More::default() }.boxed();
     }
 
-    fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
+    fn read_all(tables: &Tables, detail: Detail) -> Result<Vec<Self>, RowError> {
         // In one go, so that it takes no longer where a journal has lost its index; and trial by trial, so that none is in memory twice.
         let mut statement = tables.prepare("SELECT * FROM thread ORDER BY sequence, rowid")?;
         let names = ColumnNames::default();
@@ -198,8 +198,8 @@ CREATE TABLE IF NOT EXISTS disturbed (
             let exit: Option<Exit> = row.optional_json("exit")?;
             let observation = exit.map(|exit| observation(row, threads, exit)).transpose()?;
             let status: Status = row.variant("status")?;
-            let has_tail = tails == Tails::OfAll || status.is_failure();
-            Ok(Self {
+            let has_tail = detail == Detail::Everything || status.is_failure();
+            let mut trial = Self {
                 sequence,
                 block: row.number("block")?,
                 warmup: row.get("warmup")?,
@@ -218,13 +218,17 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 observation,
                 more: more(row)?.boxed(),
                 output_tail: if has_tail { row.get("output_tail")? } else { String::new() },
-            })
+            };
+            if detail == Detail::Deciding {
+                trial.forget_details();
+            }
+            Ok(trial)
         })
     }
 
     /// The tables were the same, with columns for what simulations showed.
-    fn read_older(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
-        Self::read_all(tables, tails)
+    fn read_older(tables: &Tables, detail: Detail) -> Result<Vec<Self>, RowError> {
+        Self::read_all(tables, detail)
     }
 }
 

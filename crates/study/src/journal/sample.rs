@@ -1,6 +1,6 @@
 //! Samples of what is simulated or replayed in a journal: the tables `sample`, `metric`, `measurement` and `histogram`.
 
-use crate::row::{Columns, Row, RowError, Tables, Tails, insert, to_json};
+use crate::row::{Columns, Detail, Row, RowError, Tables, insert, to_json};
 use crate::sample::{Failure, FailureCause, Measurements, Sample, by_metric};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use stats::Metric;
@@ -78,7 +78,7 @@ CREATE TABLE histogram (
         histograms.try_for_each(|(metric, counts)| add("histogram", metric, "counts", &to_json(counts)))
     }
 
-    fn read_all(tables: &Tables, _tails: Tails) -> Result<Vec<Self>, RowError> {
+    fn read_all(tables: &Tables, _detail: Detail) -> Result<Vec<Self>, RowError> {
         let metrics = metrics_by_id(tables)?;
         let metric = |row: &Columns| {
             let id: i64 = row.get("metric")?;
@@ -115,7 +115,7 @@ CREATE TABLE histogram (
     }
 
     /// They stood among the trials of programs, metrics and histograms as JSON objects.
-    fn read_older(tables: &Tables, _tails: Tails) -> Result<Vec<Self>, RowError> {
+    fn read_older(tables: &Tables, _detail: Detail) -> Result<Vec<Self>, RowError> {
         tables.rows("SELECT * FROM trial ORDER BY sequence", |row| {
             let result = match row.get::<Option<String>>("exit")? {
                 None => Err(Failure { cause: FailureCause::Unknown, what: row.get("cause")? }),
