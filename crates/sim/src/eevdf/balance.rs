@@ -180,8 +180,17 @@ impl Fair {
         cpus * 1_000_000 * u64::from(1 + pulling.patience) * factor
     }
 
+    /// Control groups weigh on the CPUs of a span what they do now.
+    fn weigh_span(&mut self, side: Side, now_ns: u64) {
+        if self.flat.is_some() {
+            let cpus = self.levels.tiers[side.tier].spans[side.span].cpus.clone();
+            cpus.for_each(|cpu| self.weigh_groups(cpu, now_ns));
+        }
+    }
+
     /// What a busy group is to pull. CPUs whose clocks tick together look at the same moment: none sees what another does then.
     fn decide(&mut self, side: Side, now_ns: u64) {
+        self.weigh_span(side, now_ns);
         let groups = match self.ticks_together {
             true => 0..self.levels.tiers[side.tier].spans[side.span].groups.len(),
             false => side.group..side.group + 1,
@@ -204,6 +213,7 @@ impl Fair {
         if kind != Kind::NewlyIdle {
             self.pullings[number].last_ns = now_ns;
         }
+        self.weigh_span(side, now_ns);
         let found = match self.pullings[number].decided {
             Some((decided_ns, found)) if kind == Kind::Busy && decided_ns == now_ns => found,
             _ => self.busiest(side, kind, now_ns),
@@ -339,16 +349,18 @@ impl Fair {
                 Imbalance::Processes(n) => *n -= 1,
                 Imbalance::Use(left) => {
                     // What it uses is taken to be how long it was runnable.
-                    let entity = &self.entities[process.at()];
-                    let own = entity.load.now(f64::from(entity.weight), now_ns) / f64::from(entity.weight);
+                    let weight = f64::from(self.own_weight(process));
+                    let own = self.entities[process.at()].load.now(weight, now_ns) / weight;
                     if own / f64::from(1_u32 << failed.min(16)) > *left {
                         continue;
                     }
                     *left -= own;
                 }
                 Imbalance::Load(load) => {
-                    let entity = &self.entities[process.at()];
-                    let own = entity.load.now(f64::from(entity.weight), now_ns) * self.share(process);
+                    let weight = f64::from(self.own_weight(process));
+                    let own = self.entities[process.at()].load.now(weight, now_ns)
+                        * self.share(process)
+                        * self.share_in_groups(process, now_ns);
                     // No more than the imbalance; where nothing could be moved for that, twice as much each time. So processes
                     // take turns at being the one too many: of 9 on 8 CPUs a kernel moves one every 100 ms or so.
                     if own / f64::from(1_u32 << failed.min(16)) > *load {

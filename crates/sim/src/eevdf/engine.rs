@@ -7,6 +7,7 @@
 
 use super::balance::Move;
 use super::fair::Fair;
+use super::flat::Flat;
 use super::groups::Groups;
 use super::kernel::{KernelParameters, OWN_SLICE_MS};
 use super::llc::Gathering;
@@ -435,10 +436,18 @@ fn fair(experiment: &Experiment<'_>, policy: Policy, kernel: KernelParameters) -
     };
     let jobs = &experiment.workload.jobs;
     let entities = experiment.workload.job_of_processes();
-    let entities = entities.map(|job| entity_of(&jobs[job].process, slice_ns, kernel.own_slices)).collect();
+    let entities: Vec<Entity> =
+        entities.map(|job| entity_of(&jobs[job].process, slice_ns, kernel.own_slices)).collect();
+    let own_weights = entities.iter().map(|entity| entity.weight).collect();
     let workload = experiment.workload;
-    let groups = Groups::new(&workload.control_groups(), &workload.group_of_processes(), cpus.len());
-    let mut fair = Fair::new(kernel, cpus, entities, groups);
+    let groups = workload.control_groups();
+    let of = workload.group_of_processes();
+    let (nested, flat) = match kernel.single_queue {
+        true => (None, Flat::new(kernel.cgroup_mode, &groups, of, own_weights, cpus.len())),
+        false => (Groups::new(&groups, &of, cpus.len()), None),
+    };
+    let mut fair = Fair::new(kernel, cpus, entities, nested);
+    fair.flat = flat;
     if policy == Policy::EevdfAttached {
         fair.bound = Some(vec![0; cpus.len()]);
     }

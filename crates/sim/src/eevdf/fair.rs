@@ -3,6 +3,7 @@
 //! Whoever changes a queue brings it up to date first ([`Fair::account`]): who runs has had the CPU since it was last looked at.
 
 use super::balance::Imbalance;
+use super::flat::Flat;
 use super::groups::{Groups, Rung};
 use super::idle::IdleMask;
 use super::kernel::KernelParameters;
@@ -67,8 +68,10 @@ pub(super) struct Fair {
     pub(super) entities: Vec<Entity>,
     /// The CPUs', and behind them those of control groups.
     pub(super) queues: Vec<Queue>,
-    /// Where the workload has any.
+    /// Where the workload has any, and queues of their own.
     pub(super) groups: Option<Groups>,
+    /// Where it has any, and one queue for all.
+    pub(super) flat: Option<Flat>,
     /// Who ran until now on the CPU that picks next, where there are groups.
     stopped: Option<ProcessIndex>,
     pub(super) cpus: Vec<Cpu>,
@@ -113,6 +116,7 @@ impl Fair {
             has_own_slices,
             queues: (0..queues).map(|_| Queue::default()).collect(),
             groups,
+            flat: None,
             stopped: None,
             cpus: vec![cpu; cpus.len()],
             idle: levels.all_idle(),
@@ -160,7 +164,8 @@ impl Fair {
     }
 
     /// More or fewer processes are runnable on a CPU.
-    fn count(&mut self, cpu: u32, process: ProcessIndex, change: i32) {
+    fn count(&mut self, cpu: u32, process: ProcessIndex, change: i32, now_ns: u64) {
+        self.count_in_groups(process, change, now_ns);
         let entity = &self.entities[process.at()];
         let queue = &mut self.queues[cpu as usize];
         let (before, had_normal) = (queue.runnable, queue.normal > 0);
@@ -182,8 +187,8 @@ impl Fair {
     }
 
     /// A CPU weighs what is in its queue, which has changed: also who sleeps there.
-    fn weigh(&mut self, cpu: u32, now_ns: u64) {
-        let weight = self.queues[cpu as usize].weight();
+    pub(super) fn weigh(&mut self, cpu: u32, now_ns: u64) {
+        let weight = self.flat.as_ref().map_or(self.queues[cpu as usize].weight(), |flat| flat.weight_on(cpu));
         let state = &mut self.cpus[cpu as usize];
         state.load.update(state.weight as f64, now_ns);
         let change = weight - state.weight as i64;
@@ -215,37 +220,47 @@ impl Fair {
         self.used[llc as usize].now(f64::from(self.busy_under(llc as usize)), now_ns)
     }
 
-    /// What was runnable there of late is so much.
-    pub(super) fn set_load(&mut self, cpu: u32, load: f64, now_ns: u64) {
-        self.cpus[cpu as usize].load = Average::full(load, now_ns);
+    /// What was in a CPU's queue of late changes at once by so much.
+    pub(super) fn add_load(&mut self, cpu: u32, change: f64, now_ns: u64) {
+        let state = &mut self.cpus[cpu as usize];
+        state.load.update(state.weight as f64, now_ns);
+        state.load.add(change);
     }
 
     /// A process joins a CPU's queue, with the lag that it has; its request goes on if `again`.
     pub(super) fn join(&mut self, process: ProcessIndex, cpu: u32, again: bool, now_ns: u64) {
         self.account(cpu, now_ns);
-        self.count(cpu, process, 1);
+        self.count(cpu, process, 1, now_ns);
         self.entities[process.at()].load.update(0.0, now_ns);
-        let share = self.share(process);
+        let (share, own_weight) = (self.share(process), f64::from(self.own_weight(process)));
         let entity = &mut self.entities[process.at()];
         // What it was of late goes where it goes.
         let before = std::mem::replace(&mut entity.cpu, cpu);
         if before != cpu {
             let own = entity.load.now(0.0, now_ns);
             // Of the CPU's time it had one share of as many as there were, itself included, while it was runnable.
-            let own_use = own / f64::from(entity.weight) / f64::from(1 + self.queues[before as usize].runnable);
+            let own_use = own / own_weight / f64::from(1 + self.queues[before as usize].runnable);
             let is_busy = |cpu: u32| if self.idle.contains(cpu) { 0.0 } else { 1.0 };
             let busy = [is_busy(cpu), is_busy(before)];
             let own = own * share;
+            self.carry(process, before, -own, now_ns);
+            self.carry(process, cpu, own, now_ns);
+            if self.flat.is_some() {
+                self.weigh(before, now_ns);
+            }
             let state = &mut self.cpus[cpu as usize];
-            state.load.update(state.weight as f64, now_ns);
-            state.load.add(own);
             state.used.update(busy[0], now_ns);
             state.used.add(own_use);
             let state = &mut self.cpus[before as usize];
-            state.load.update(state.weight as f64, now_ns);
-            state.load.add(-own);
             state.used.update(busy[1], now_ns);
             state.used.add(-own_use);
+        }
+        if self.flat.is_some() {
+            if let Some(current) = self.cpus[cpu as usize].current {
+                self.reweigh_process(current);
+            }
+            self.compete(process, cpu, 1, now_ns);
+            self.reweigh_process(process);
         }
         let entity = &mut self.entities[process.at()];
         entity.state = State::Queued;
@@ -263,9 +278,11 @@ impl Fair {
 
     /// A process competes no more, and takes its lag along; `stops` where it ran.
     fn leave(&mut self, process: ProcessIndex, most_lag: i64, stops: bool, now_ns: u64) {
-        let Entity { cpu, weight, .. } = self.entities[process.at()];
-        self.entities[process.at()].load.update(f64::from(weight), now_ns);
+        let cpu = self.entities[process.at()].cpu;
+        let own_weight = f64::from(self.own_weight(process));
+        self.entities[process.at()].load.update(own_weight, now_ns);
         self.leave_queue(process, self.queue_of(process, cpu), most_lag);
+        self.compete(process, cpu, -1, now_ns);
         self.settle(process, cpu, stops, now_ns);
         self.weigh(cpu, now_ns);
     }
@@ -347,7 +364,7 @@ impl Fair {
     /// A process that ran is runnable no more.
     fn rest(&mut self, process: ProcessIndex, cpu: u32, now_ns: u64) {
         self.stopped = self.groups.is_some().then_some(process);
-        self.count(cpu, process, -1);
+        self.count(cpu, process, -1, now_ns);
         self.entities[process.at()].ran_until_ns = now_ns;
     }
 
@@ -364,7 +381,7 @@ impl Fair {
             self.leave(process, 0, false, now_ns);
             self.join(process, cpu, true, now_ns);
         } else {
-            self.count(cpu, process, 1);
+            self.count(cpu, process, 1, now_ns);
             self.entities[process.at()].state = State::Queued;
         }
         true
@@ -376,12 +393,12 @@ impl Fair {
         self.account(from, now_ns);
         let sleeps = self.entities[process.at()].state == State::Delayed;
         if !sleeps {
-            self.count(from, process, -1);
+            self.count(from, process, -1, now_ns);
         }
         self.leave(process, self.most_lag(process), false, now_ns);
         self.join(process, to, true, now_ns);
         if sleeps {
-            self.count(to, process, -1);
+            self.count(to, process, -1, now_ns);
             self.entities[process.at()].state = State::Delayed;
         }
     }
@@ -402,8 +419,9 @@ impl Fair {
                 queue = cpu as usize;
                 continue;
             }
-            let entity = &mut self.entities[picked.at()];
-            entity.state = State::Running;
+            self.entities[picked.at()].state = State::Running;
+            self.reweigh_process(picked);
+            let entity = &self.entities[picked.at()];
             let shortest = match (self.kernel.protect_shortest, self.has_own_slices) {
                 (true, true) => entity.virtual_of(u64::from(self.queues[queue].shortest_slice(entity.slice_ns))),
                 (true, false) => entity.request(),

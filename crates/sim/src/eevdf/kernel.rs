@@ -87,6 +87,25 @@ pub enum TunableScaling {
     Linear,
 }
 
+/// What a control group weighs on a CPU, of its `cpu.weight` and of what competes in it there and anywhere: `cgroup_mode` of Linux 7.3
+/// (Zijlstra, "sched/fair: Add cgroup_mode switch" and the changes after it). The fifth, `tasks`, is not modelled.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantArray, IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum CgroupMode {
+    /// All of its weight.
+    Up,
+    /// Of its weight the fraction that competes there: the only way before 7.3.
+    Smp,
+    /// That, times its runnable processes, but no more than there are CPUs.
+    #[default]
+    Concur,
+    /// That fraction, times the CPUs, but no more than nice -20 has.
+    Max,
+}
+
 /// The numbers of a kernel's fair scheduler. Read from a table, what it leaves out is that of its `release`, or of the newest
 /// kernel that is modelled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,6 +154,11 @@ pub struct KernelParameters {
     pub own_slices: bool,
     /// Whether a yield ends the request as if all of it had been used.
     pub yield_forfeits: bool,
+    /// Whether the processes of all control groups are in one queue, each with the weight that its groups leave it; else each group has a
+    /// queue on each CPU, and is in the one around it.
+    pub single_queue: bool,
+    /// What a control group weighs on a CPU.
+    pub cgroup_mode: CgroupMode,
     /// `llc_balancing/overaggr_pct`: how full, in percent of its CPUs, cache-aware balancing makes a last-level cache at most.
     pub overaggr_pct: u32,
 }
@@ -192,6 +216,8 @@ impl KernelParameters {
             delay_dequeue: since(Release::Linux6_12),
             own_slices: since(Release::Linux6_12),
             yield_forfeits: since(Release::Linux7_3),
+            single_queue: since(Release::Linux7_3),
+            cgroup_mode: if since(Release::Linux7_3) { CgroupMode::Concur } else { CgroupMode::Smp },
             overaggr_pct: 50,
         }
     }

@@ -19,6 +19,7 @@
 mod balance;
 pub(crate) mod engine;
 mod fair;
+mod flat;
 mod groups;
 mod idle;
 pub mod kernel;

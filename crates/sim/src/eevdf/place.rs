@@ -85,7 +85,9 @@ impl Fair {
             return previous;
         }
         // Where less was in the queue of late, who wakes included.
-        let own = self.entities[process.at()].load.now(0.0, now_ns) * self.share(process);
+        let own = self.entities[process.at()].load.now(0.0, now_ns)
+            * self.share(process)
+            * self.share_in_groups(process, now_ns);
         if self.load(waker, now_ns) + own < self.load(previous, now_ns) { waker } else { previous }
     }
 
@@ -101,14 +103,13 @@ impl Fair {
             None => self.idlest(parent),
         };
         // A new process counts as if it had been runnable for long. Its first request may be half a slice.
-        let load = self.load(cpu, now_ns);
+        let weight = f64::from(self.own_weight(process));
         let entity = &mut self.entities[process.at()];
-        let weight = f64::from(entity.weight);
         (entity.cpu, entity.state, entity.v) = (cpu, State::Out, 0);
         entity.load = Average::full(weight, now_ns);
         entity.deadline = if self.kernel.place_deadline_initial { entity.request() / 2 } else { entity.request() };
         let weight = weight * self.share(process);
-        self.set_load(cpu, load + weight, now_ns);
+        self.carry(process, cpu, weight, now_ns);
         self.join(process, cpu, true, now_ns);
         cpu
     }
