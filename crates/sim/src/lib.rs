@@ -36,7 +36,7 @@ pub use control_group::ControlGroup;
 pub use course::{Act, Courses};
 pub use decay::{Decay, ParseDecayError};
 pub use durations::Durations;
-pub use eevdf::{KernelParameters, ParseReleaseError, Release};
+pub use eevdf::{CgroupMode, KernelParameters, ParseReleaseError, Release};
 pub use experiment::{Experiment, ExperimentError};
 pub use fault::{Fault, WorkloadError};
 pub use index::{CpuIndex, ProcessIndex};

@@ -127,6 +127,13 @@ impl Flat {
         self.outermost[cpu as usize]
     }
 
+    /// What competes in a group on a CPU by weight, and what the group weighs there.
+    #[cfg(test)]
+    pub(super) fn on(&self, group: usize, cpu: u32) -> (i64, i64) {
+        let part = &self.parts[self.part(group, cpu)];
+        (part.competing.now, part.weight)
+    }
+
     /// What a group weighs on a CPU.
     fn weight(&self, group: usize, cpu: u32, now_ns: u64) -> i64 {
         let Group { weight, competing, runnable, .. } = &self.groups[group];

@@ -1,4 +1,4 @@
-//! Control groups: processes that compete as one.
+//! Control groups before Linux 7.3: processes that compete as one.
 //!
 //! In each CPU's queue a control group is one entity, which stands for those of its processes that are in that CPU's queue of the
 //! group, and so on inwards. A process runs that is first in the queue in which it is, in a group that is first where it is, and so on

@@ -1,6 +1,7 @@
 //! What must hold of queues for any processes and control groups, by property tests.
 
 use super::fair::Fair;
+use super::flat::Flat;
 use super::groups::Groups;
 use super::kernel::{KernelParameters, Release};
 use super::naive::{Competitor, Naive};
@@ -174,8 +175,9 @@ fn competitors(
     of: &[Option<usize>],
 ) -> Naive {
     let cpus = fair.cpus.len();
-    let processes = (0..of.len()).filter(|&process| of[process] == group && fair.entities[process].cpu == cpu);
-    let inner = (0..groups.len()).filter(|&inner| groups[inner].parent == group);
+    let is_in = |process: usize| fair.flat.is_some() || of[process] == group;
+    let processes = (0..of.len()).filter(|&process| is_in(process) && fair.entities[process].cpu == cpu);
+    let inner = (0..groups.len()).filter(|&inner| fair.flat.is_none() && groups[inner].parent == group);
     let all = processes.chain(inner.map(|inner| of.len() + inner * cpus + cpu as usize));
     let competing = all.filter(|&entity| fair.entities[entity].state != State::Out);
     let competitor = |entity: usize| {
@@ -203,6 +205,45 @@ fn pick_by_definition(
     }
 }
 
+/// Checks what is counted in the tree of groups on a CPU against who competes there, and the effective weight of who was picked.
+fn check_flat(
+    fair: &Fair,
+    cpu: u32,
+    groups: &[ControlGroup<'_>],
+    of: &[Option<usize>],
+    nice: &[i32],
+) -> Result<(), TestCaseError> {
+    let flat = fair.flat.as_ref().unwrap();
+    let own = |process: usize| i64::from(weight_of_nice(nice[process]));
+    let competes = |process: usize| fair.entities[process].cpu == cpu && fair.entities[process].state != State::Out;
+    // Those groups come last that are in others.
+    let mut inside = vec![0; groups.len()];
+    let mut outermost = 0;
+    for process in (0..of.len()).filter(|&process| competes(process)) {
+        *of[process].map_or(&mut outermost, |group| &mut inside[group]) += own(process);
+    }
+    for group in (0..groups.len()).rev() {
+        let (competing, weight) = flat.on(group, cpu);
+        prop_assert_eq!(competing, inside[group]);
+        if competing > 0 {
+            *groups[group].parent.map_or(&mut outermost, |parent| &mut inside[parent]) += weight;
+        }
+    }
+    prop_assert_eq!(flat.weight_on(cpu), outermost);
+    if let Some(current) = fair.cpus[cpu as usize].current {
+        let mut expected = own(current.at()) as f64;
+        let mut at = of[current.at()];
+        while let Some(group) = at {
+            let (competing, weight) = flat.on(group, cpu);
+            expected *= weight as f64 / competing as f64;
+            at = groups[group].parent;
+        }
+        let weight = f64::from(fair.entities[current.at()].weight);
+        prop_assert!((weight - expected).abs() <= 1.0, "{weight}, by definition {expected}");
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
@@ -218,7 +259,11 @@ proptest! {
         let kernel = KernelParameters::of(release);
         let slice_ns = kernel.base_slice_on_ns(cpus.len()) as u32;
         let entities = of.iter().zip(&nice).map(|(_, &nice)| Entity::new(weight_of_nice(nice), slice_ns)).collect();
-        let mut fair = Fair::new(kernel, &cpus, entities, Groups::new(&groups, &of, cpus.len()));
+        let nested = (!kernel.single_queue).then(|| Groups::new(&groups, &of, cpus.len())).flatten();
+        let own_weights = nice.iter().copied().map(weight_of_nice).collect();
+        let flat = Flat::new(kernel.cgroup_mode, &groups, of.clone(), own_weights, cpus.len());
+        let mut fair = Fair::new(kernel, &cpus, entities, nested);
+        fair.flat = flat.filter(|_| fair.kernel.single_queue);
         let mut arrived = vec![false; of.len()];
         let mut now_ns = 0;
         for (event, number, ns) in events {
@@ -239,6 +284,13 @@ proptest! {
                     let expected = pick_by_definition(&fair, cpu, &groups, &of);
                     let picked = fair.pick(cpu, now_ns);
                     prop_assert!(expected.is_none() || picked == expected, "{picked:?}, by definition {expected:?}");
+                    if fair.flat.is_some() {
+                        check_flat(&fair, cpu, &groups, &of, &nice)?;
+                    }
+                }
+                if fair.flat.is_some() {
+                    prop_assert_eq!(i128::from(fair.queues[cpu as usize].weight()), competitors(&fair, cpu, None, &groups, &of).weight());
+                    continue;
                 }
                 let all = std::iter::once(None).chain((0..groups.len()).map(Some));
                 for (queue, group) in all.enumerate() {
@@ -268,6 +320,7 @@ proptest! {
         weights in [20..500_u32, 20..500, 20..500],
         processes in [1..6_u32, 1..6, 1..6],
         nice in [-5..5_i32, -5..5, -5..5],
+        release in prop::sample::select(&[Release::Linux6_12, Release::Linux7_3][..]),
     ) {
         let job = |(path, (processes, nice)): (&str, (u32, i32))| Job {
             name: path.into(),
@@ -281,7 +334,8 @@ proptest! {
         let cpu_weight = paths.into_iter().zip(weights).map(|(path, weight)| (path.to_owned(), weight)).collect();
         let workload = Workload { name: "groups".into(), jobs, cpu_weight };
         let machine = Machine::named("pack:1 core:1 pu:1").unwrap();
-        let parameters = Parameters { horizon_ms: Some(20_000.0), jitter_us: 0.0, ..Parameters::default() };
+        let kernel = Some(KernelParameters::of(release));
+        let parameters = Parameters { horizon_ms: Some(20_000.0), jitter_us: 0.0, kernel, ..Parameters::default() };
         let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
         let outcome = experiment.run(Policy::Eevdf, 0, NoMemory, |_| {});
         let had: Vec<f64> = outcome.jobs.iter().map(|job| job.cpu_ms / 20_000.0).collect();

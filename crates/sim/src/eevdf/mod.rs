@@ -10,7 +10,7 @@
 //! | which numbers | `kernel.rs` |
 //! | who runs next on a CPU | `queue.rs`; restated plainly in `naive.rs` |
 //! | what wake-ups, sleeps, yields, ticks and moves do to queues | `fair.rs` |
-//! | processes that compete as one | `groups.rs` |
+//! | processes of control groups | `flat.rs` by their weights in one queue, since 7.3; before, `groups.rs` by queues within queues |
 //! | where a process wakes or begins | `place.rs` |
 //! | who moves when | `balance.rs`; among threads of one process, `llc.rs` |
 //! | the parts of the machine | `levels.rs`, `idle.rs` |
@@ -33,4 +33,4 @@ mod naive;
 mod place;
 mod queue;
 
-pub use kernel::{KernelParameters, ParseReleaseError, Release, TunableScaling};
+pub use kernel::{CgroupMode, KernelParameters, ParseReleaseError, Release, TunableScaling};

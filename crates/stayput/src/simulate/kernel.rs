@@ -2,7 +2,7 @@
 
 use crate::UsageError;
 use machine::linux::{scheduler, system};
-use sim::{KernelParameters, Parameters, ParseReleaseError, Policy, Release};
+use sim::{CgroupMode, KernelParameters, Parameters, ParseReleaseError, Policy, Release};
 use std::str::FromStr;
 use strum::VariantArray;
 
@@ -39,16 +39,30 @@ impl Kernel {
                 let modelled = Release::modelling(&release).ok_or_else(|| {
                     UsageError::from(format!("the scheduler of the running kernel ({release}) is not modelled"))
                 })?;
-                Ok(told(KernelParameters::of(modelled), &scheduler::fair()))
+                told(KernelParameters::of(modelled), &scheduler::fair())
             }
         }
     }
 }
 
 /// The numbers of a release, with what the running kernel tells in their place.
-fn told(of_release: KernelParameters, fair: &scheduler::FairScheduler) -> KernelParameters {
+///
+/// # Errors
+/// When it is in a mode that is not modelled.
+fn told(of_release: KernelParameters, fair: &scheduler::FairScheduler) -> anyhow::Result<KernelParameters> {
     let on = |feature: &str, otherwise: bool| fair.feature(feature).unwrap_or(otherwise);
-    KernelParameters {
+    let cgroup_mode = match fair.cgroup_mode.as_deref().map(|mode| mode.parse::<CgroupMode>().map_err(|_| mode)) {
+        None => of_release.cgroup_mode,
+        Some(Ok(mode)) => mode,
+        Some(Err(mode)) => {
+            return Err(UsageError::from(format!(
+                "the running kernel's cgroup_mode is {mode}, which is not modelled: name a kernel, as in --kernel {}",
+                of_release.release
+            )));
+        }
+    };
+    Ok(KernelParameters {
+        cgroup_mode,
         base_slice_ns: fair.base_slice_ns.or(of_release.base_slice_ns),
         migration_cost_ns: fair.migration_cost_ns.unwrap_or(of_release.migration_cost_ns),
         nr_migrate: fair.nr_migrate.unwrap_or(of_release.nr_migrate),
@@ -59,7 +73,7 @@ fn told(of_release: KernelParameters, fair: &scheduler::FairScheduler) -> Kernel
         place_deadline_initial: on("PLACE_DEADLINE_INITIAL", of_release.place_deadline_initial),
         delay_dequeue: on("DELAY_DEQUEUE", of_release.delay_dequeue),
         ..of_release
-    }
+    })
 }
 
 /// `parameters` with the kernel that is asked for, or the newest one where none is and a kernel's own scheduler is simulated.
