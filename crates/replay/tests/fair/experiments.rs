@@ -55,12 +55,7 @@ pub const QUESTIONS: [Question; 23] = [
     question("group-nested", "1x1", |seen| seen.cpu_ms("less") / seen.cpu_ms_of_all(), 0.02),
     question("group-slices", "1x1", |seen| seen.mean_stay_ms("busy"), 0.05),
     question("group-wakes", "1x1", |seen| seen.mean_late_ms("sleeper"), 0.1),
-    Question {
-        differs: Some(
-            "in the kernel it wakes with the negative lag with which it went to sleep, in the model it has made up for that; why is not known",
-        ),
-        ..question("group-within-wakes", "1x1", |seen| seen.mean_late_ms("sleeper"), 0.1)
-    },
+    question("group-within-wakes", "1x1", |seen| seen.mean_late_ms("sleeper"), 0.1),
     question("group-parts", "1x4", |seen| seen.cpu_ms("one") / seen.cpu_ms_of_all() * 4.0, 0.05),
     question("wakes-at-home", "1x4", |seen| seen.wakes_at_home("sleeper"), 0.02),
     // To end takes a process some of that.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub const FITTED: [&str; 11] =
     ["barriers", "busy", "busy-uneven", "classes", "crowd", "locks", "mixed", "pairs", "servers", "shared", "sleepers"];
 
-/// Those with control groups, of which less is right: they are told apart.
+/// Those with control groups, of which less is right: they are told apart, too.
 pub const GROUPED: [&str; 2] = ["groups", "nested"];
 
 /// How long each is measured, and before that left alone, since all processes of a replay wake at once: in s.
@@ -237,9 +237,9 @@ pub fn table(all: &[Beside]) -> String {
     let part = |is_in: &dyn Fn(&&Beside) -> bool| all.iter().filter(is_in).collect::<Vec<_>>();
     let is_fitted = |beside: &&Beside| FITTED.contains(&&*beside.workload);
     for (what, part) in [
-        ("all workloads without control groups", part(&|beside| !is_grouped(beside))),
+        ("all workloads", part(&|_| true)),
         ("those fitted on", part(&is_fitted)),
-        ("the others", part(&|beside| !is_fitted(beside) && !is_grouped(beside))),
+        ("the others without control groups", part(&|beside| !is_fitted(beside) && !is_grouped(beside))),
         ("those with control groups", part(&|beside| is_grouped(beside))),
     ] {
         let _ = writeln!(text, "{}", agreement(what, &part));
@@ -265,7 +265,7 @@ pub fn compared(measured: &Measured) -> Vec<Beside> {
 
 /// Where the model is known to differ by more than a factor of two though no replicate of it does what one of the kernel did: workload,
 /// figure, and what was seen to make it so, or that it isn't known.
-const EXPLAINED: [(&str, &str, &str); 3] = [
+const EXPLAINED: [(&str, &str, &str); 4] = [
     (
         "classes",
         "wake_late_median_ms",
@@ -274,7 +274,12 @@ const EXPLAINED: [(&str, &str, &str); 3] = [
     (
         "pairs",
         "wake_late_p99_ms",
-        "one wake-up of a hundred waits for up to 0.4 ms longer than in the kernel; why is not known",
+        "of all wake-ups 1.2 % are later than 0.1 ms in the kernel and 1.9 % in the model, so that the quantile is just where they begin to be late",
+    ),
+    (
+        "groups",
+        "migrations_within_package_per_s",
+        "on two dies a fifth of the migrations are between them in the kernel, in the model fewer; why is not known",
     ),
     (
         "short",
@@ -284,7 +289,7 @@ const EXPLAINED: [(&str, &str, &str); 3] = [
 ];
 
 /// Nine figures of ten are within 25 %, and of the workloads of which nothing was taken hardly fewer. Those beyond a factor of two are
-/// chance, or explained. With control groups it is half of them.
+/// chance, or explained. With control groups it is three quarters of them.
 pub fn check(all: &[Beside]) {
     let share = |part: &dyn Fn(&&Beside) -> bool| {
         let (within, beyond): (Vec<&Beside>, Vec<_>) =
@@ -292,14 +297,14 @@ pub fn check(all: &[Beside]) {
         within.len() as f64 / (within.len() + beyond.len()) as f64
     };
     let others = |beside: &&Beside| !FITTED.contains(&&*beside.workload) && !is_grouped(beside);
-    let shares = [share(&|beside| !is_grouped(beside)), share(&others)];
+    let shares = [share(&|_| true), share(&others)];
     assert!(shares[0] >= 0.9 && shares[1] >= 0.9, "{shares:?}");
     let grouped = share(&|beside| is_grouped(beside));
-    assert!(grouped >= 0.5, "with control groups: {grouped}");
+    assert!(grouped >= 0.75, "with control groups: {grouped}");
     let is_explained = |beside: &Beside| {
         EXPLAINED.iter().any(|(workload, figure, _)| beside.workload == *workload && beside.figure == *figure)
     };
-    let far = all.iter().filter(|beside| !is_grouped(beside) && !beside.is_within(2.0) && !beside.overlaps());
+    let far = all.iter().filter(|beside| !beside.is_within(2.0) && !beside.overlaps());
     let unexplained = far.filter(|beside| !is_explained(beside));
     let unexplained: Vec<String> = unexplained.map(|beside| beside.to_string()).collect();
     assert!(unexplained.is_empty(), "beyond a factor of two without an explanation:\n{}", unexplained.join("\n"));

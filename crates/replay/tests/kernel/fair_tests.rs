@@ -29,7 +29,8 @@ const TOPOLOGIES: [&str; 4] = ["2x4", "1x8", "nodes", "dies"];
 const ICOUNT_SHIFT_WITH_CACHES: u8 = 1;
 
 /// Where chance decides much, a workload is replayed this many times; otherwise once.
-const BY_CHANCE: [&str; 7] = ["bursty", "classes", "own-slices", "shared", "short", "sleepers", "weights"];
+const BY_CHANCE: [&str; 9] =
+    ["bursty", "classes", "groups", "nested", "own-slices", "shared", "short", "sleepers", "weights"];
 const REPLICATES_BY_CHANCE: u32 = 4;
 
 /// Replicates of each workload under each policy.

@@ -37,8 +37,8 @@ pub enum Release {
     #[serde(rename = "6.12")]
     #[strum(serialize = "6.12")]
     Linux6_12,
-    /// The base slice is shorter, slices end to the moment and not with a tick, who runs is protected for the shortest slice in its queue, and cache-aware balancing
-    /// (`SCHED_CACHE`) can be switched on.
+    /// The base slice is shorter, slices end to the moment and not with a tick, who runs is protected for the shortest slice in its queue,
+    /// processes of control groups are in one queue with all others, and cache-aware balancing (`SCHED_CACHE`) can be switched on.
     #[default]
     #[serde(rename = "7.3")]
     #[strum(serialize = "7.3")]
