@@ -24,6 +24,7 @@ use machine::Machine;
 use output::{OutputError, ResultFile};
 use papers::Paper;
 use report::{Format, Screen};
+use simulation::SimulationPlan;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, IsTerminal};
@@ -633,6 +634,12 @@ impl AttachedStudy {
     /// That in the journal at `path`.
     fn read(path: &Path) -> anyhow::Result<Self> {
         let kind = journal::kind(path)?;
+        if kind == <SimulationPlan as study::Kind>::NAME {
+            let path = path.display();
+            return Err(UsageError::from(format!(
+                "{path} holds a simulation; `stayput simulate --attach {path}` goes on with it"
+            )));
+        }
         let study = match kind.as_str() {
             <Race as study::Kind>::NAME => Self::Race(Journal::read(path)?.into()),
             _ => Self::Comparison(Journal::read(path)?.into()),

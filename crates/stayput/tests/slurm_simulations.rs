@@ -248,6 +248,10 @@ fn what_cannot_be_is_said_in_one_sentence() {
     told("--attach nosuch.stayput", 2, "nosuch.stayput");
     desk.told(&format!("{SWEEP} --replicates 1 --out done.stayput"));
     told("--attach done.stayput", 2, "give the command again that began it");
+    told("--attach done.stayput time-sharing", 2, "`time-sharing` can't be given with `--attach`");
+    let mut study = desk.cluster.command(STAYPUT);
+    let study = study.args(["study", "--attach", "done.stayput"]).current_dir(desk.folder.path()).output().unwrap();
+    assert!(one_sentence(&study).contains("done.stayput holds a simulation; `stayput simulate --attach"), "{study:?}");
     let nowhere =
         desk.simulate(&format!("{SWEEP} --out y.stayput --on slurm")).env("PATH", "/nonexistent").output().unwrap();
     assert_eq!(nowhere.status.code(), Some(1));
