@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use study::Site;
+use study::site::ParseSiteError;
 use study::study_file::Span;
 
 /// Set what papers print and claim beside what we get
@@ -119,7 +120,13 @@ impl FromStr for LivePlaces {
         }
         let mut places = Self { here: None, vm: false };
         for name in names {
-            match name.parse::<Site>().map_err(|error| error.to_string())? {
+            let site = name.parse::<Site>().map_err(|error| match error {
+                ParseSiteError::Unknown(name) => {
+                    format!("`{name}` is no place to run; name here, vm, slurm or slurm:OPTIONS")
+                }
+                error => error.to_string(),
+            })?;
+            match site {
                 Site::Vm(_) if name == "vm" => places.vm = true,
                 Site::Vm(_) => return Err("which virtual machine it is the paper says; name vm".into()),
                 site if places.here.as_ref().is_none_or(|other| *other == site) => places.here = Some(site),
