@@ -243,8 +243,12 @@ impl Bench {
                 _ => return None,
             };
             // A journal that was begun and has no trial yet is none that is reported on.
-            let kept = serde_json::from_slice::<Value>(&json)
-                .map_or_else(|_| Vec::new(), |told| told[list].as_array().cloned().unwrap_or_default());
+            let told = serde_json::from_slice::<Value>(&json).unwrap_or_default();
+            let mut kept = told[list].as_array().cloned().unwrap_or_default();
+            for trial in kept.iter_mut().filter(|_| list == "trials") {
+                // What a report computes from other trials, too.
+                ["jobs", "values"].iter().for_each(|key| drop(trial.as_object_mut().unwrap().remove(*key)));
+            }
             Some((file, kept))
         };
         files.filter_map(read).collect()
