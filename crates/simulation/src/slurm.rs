@@ -95,7 +95,8 @@ impl Assignment {
     /// The blocks that the samples from `first` on are in, with those of each; one that was begun elsewhere has what is left of it.
     fn blocks(&self, first: u32) -> impl Iterator<Item = (u32, Vec<u32>)> + use<> {
         let (samples, all) = (self.samples, self.plan.samples() as u32);
-        (first / samples..all.div_ceil(samples)).map(move |block| {
+        let end = if first < all { all.div_ceil(samples) } else { 0 };
+        (first / samples..end).map(move |block| {
             let from = (block * samples).max(first);
             (block, (from..(block + 1).saturating_mul(samples).min(all)).collect())
         })
