@@ -1,6 +1,7 @@
 //! A paper's study on this machine, in the paper's cells.
 
 use crate::interval::{exactly, over};
+use crate::live_workloads::elsewhere;
 use crate::paper::{Paper, Place, Quantity};
 use crate::reproduction::LiveStudy;
 use simulation::Estimated;
@@ -53,7 +54,7 @@ impl Live {
         }
         let study = LiveStudy {
             subjects: plan.subjects.iter().map(|subject| subject.name.clone()).collect(),
-            guest: None,
+            elsewhere: elsewhere(&record.plan.plan.site),
             cpu_model: record.host.cpu_model.clone(),
             kernel: record.host.kernel.clone(),
             trials: record.trials.len(),

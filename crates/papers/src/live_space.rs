@@ -94,7 +94,7 @@ impl LiveSpace {
         );
         Some(LiveStudy {
             subjects: self.0.iter().map(|(mix, _)| (*mix).to_owned()).collect(),
-            guest: None,
+            elsewhere: None,
             cpu_model: host.cpu_model,
             kernel: host.kernel,
             trials: plays,

@@ -84,7 +84,7 @@ pub enum Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// On this machine, by times, under its kernel's own scheduler.
+    /// On this machine, or nodes of a cluster in its place, by times, under the kernel's own scheduler.
     Here,
     /// In a virtual machine, by misses, under all schedulers.
     Vm,
@@ -201,10 +201,7 @@ impl LiveWorkloads {
                 ours().flat_map(|(_, (record, _))| &record.plan.plan.departures).collect();
             Some(LiveStudy {
                 subjects: named.filter(|name| self.measured.contains_key(&(place, *name))).map(str::to_owned).collect(),
-                guest: first.plan.plan.site.guest().map(|guest| match &guest.misses {
-                    Some(machine) => format!("vm:{} with the caches of {machine}", guest.topology),
-                    None => format!("vm:{}", guest.topology),
-                }),
+                elsewhere: elsewhere(&first.plan.plan.site),
                 cpu_model: first.host.cpu_model.clone(),
                 kernel: first.host.kernel.clone(),
                 trials: ours().map(|(_, (record, _))| record.trials.len()).sum(),
@@ -253,6 +250,18 @@ impl LiveWorkloads {
             Some(trials.filter_map(|trial| Some((trial.block, misses(trial)?))).collect::<BTreeMap<u32, f64>>())
         };
         paired_change(&of(reference)?, &of(scheduling)?, record.plan.plan.seed, among)
+    }
+}
+
+/// Where studies at `site` ran, within a sentence; none where that is this machine.
+pub(super) fn elsewhere(site: &Site) -> Option<String> {
+    match site {
+        Site::Here => None,
+        Site::Vm(GuestMachine { topology, misses: Some(machine) }) => {
+            Some(format!("in vm:{topology} with the caches of {machine}"))
+        }
+        Site::Vm(GuestMachine { topology, misses: None }) => Some(format!("in vm:{topology}")),
+        Site::Slurm(site) => Some(format!("on nodes of {site}, which are what is called this machine")),
     }
 }
 

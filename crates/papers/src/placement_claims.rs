@@ -330,7 +330,7 @@ mod tests {
             ratios: BTreeMap::new(),
             study: LiveStudy {
                 subjects: Vec::new(),
-                guest: None,
+                elsewhere: None,
                 cpu_model: None,
                 kernel: String::new(),
                 trials: 0,

@@ -72,8 +72,8 @@ pub struct LiveStudies {
 pub struct LiveStudy {
     /// Names of the subjects.
     pub subjects: Vec<String>,
-    /// The virtual machine that it ran in; none where it ran on this one.
-    pub guest: Option<String>,
+    /// Where it ran, within a sentence: in a virtual machine, or on nodes of a cluster; none where it ran on this machine.
+    pub elsewhere: Option<String>,
     /// The CPU's name, where it is known.
     pub cpu_model: Option<String>,
     /// The kernel's release.

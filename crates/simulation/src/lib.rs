@@ -1,7 +1,7 @@
 //! Simulations, and replays beside their simulations, as studies.
 //!
 //! In go a plan and a machine; out come samples in a session of a study, and what they say of the policies, as numbers. It uses all
-//! cores, and starts no program: replays are run by the crate `replay`, and only planned and analysed here.
+//! cores, or the nodes of a cluster, and starts no program: replays are run by the crate `replay`, and only planned and analysed here.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod replays;
 pub mod results;
 pub mod run;
 pub mod sharing;
+pub mod slurm;
 pub mod space;
 pub mod verdict;
 

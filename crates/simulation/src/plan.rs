@@ -88,6 +88,14 @@ impl SimulationPlan {
         u64::from(self.replicates) * self.points.len() as u64 * self.policies.len() as u64
     }
 
+    /// The sample at `position` in the order in which they are taken, below [`Self::samples`]: its replicate, the position of its point,
+    /// and its policy.
+    pub(crate) fn at(&self, position: u32) -> (u32, usize, &str) {
+        let (points, policies) = (self.points.len() as u32, self.policies.len() as u32);
+        let (replicate, of_replicate) = (position / (points * policies), position % (points * policies));
+        (replicate, (of_replicate / policies) as usize, &self.policies[(of_replicate % policies) as usize])
+    }
+
     /// The first simulation: what all points have in common stands in it.
     pub fn first(&self) -> Option<&Simulation> {
         self.points.first().map(|point| &point.simulation)

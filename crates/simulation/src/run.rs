@@ -1,7 +1,7 @@
 //! Runs simulations: replicates disturb nobody, so all cores run them, and the samples come in the plan's order.
 
 use crate::metrics;
-use crate::plan::{Simulation, SimulationError, SimulationPlan};
+use crate::plan::{Point, Simulation, SimulationError, SimulationPlan};
 use crate::sharing::Sharing;
 use crate::space;
 use machine::{Level, Machine};
@@ -11,6 +11,7 @@ use sim::space as space_sharing;
 use sim::{CacheModel, Experiment, Footprint, Interval, NoMemory, Parameters, Policy, ProcessOutcome, Workload};
 use study::sample::{Measurements, Sample};
 use study::session::{Session, SessionError};
+use study::slurm::Distributed;
 use study::{Ending, JournalError};
 
 /// A simulation on its machine, ready to be run.
@@ -114,6 +115,49 @@ pub enum RunError {
         /// The signal.
         signal: i32,
     },
+    /// The cluster that simulates can't go on, in a sentence.
+    #[error("{0}")]
+    Cluster(String),
+}
+
+/// The simulations of a plan on their machines, ready to be run.
+pub(crate) struct Simulator<'a> {
+    plan: &'a SimulationPlan,
+    points: Vec<Ready<'a>>,
+}
+
+impl<'a> Simulator<'a> {
+    /// Those of `plan`, each on its one of `machines`, which [`machines`] gives.
+    pub(crate) fn new(plan: &'a SimulationPlan, machines: &'a [Machine]) -> Result<Self, SimulationError> {
+        let ready = |(point, machine): (&'a Point, &'a Machine)| Ready::new(&point.simulation, machine);
+        Ok(Self { plan, points: plan.points.iter().zip(machines).map(ready).collect::<Result<_, _>>()? })
+    }
+
+    /// The samples at `positions` in the plan's order, in that order, on all cores; their clocks are at 0.
+    pub(crate) fn samples(&self, positions: &[u32]) -> Result<Vec<Sample>, RunError> {
+        let run = |&position: &u32| match study::interruption() {
+            Some(signal) => Err(RunError::Interrupted { signal }),
+            None => Ok(self.sample(position)?),
+        };
+        positions.par_iter().map(run).collect()
+    }
+
+    fn sample(&self, position: u32) -> Result<Sample, SimulationError> {
+        let (replicate, point, policy) = self.plan.at(position);
+        let result = Ok(self.points[point].measurements(policy, replicate)?);
+        let (subject, policy) = (self.plan.points[point].name.clone(), policy.to_owned());
+        Ok(Sample { sequence: position, replicate, subject, policy, started_s: 0.0, result })
+    }
+}
+
+/// The machine of each simulation of `plan` on `machine`.
+pub(crate) fn machines(plan: &SimulationPlan, machine: &Machine) -> Vec<Machine> {
+    plan.points.iter().map(|point| point.simulation.machine(machine)).collect()
+}
+
+/// Some samples at a time: an interruption loses no more than these, and memory holds no more.
+pub(crate) fn some_at_a_time() -> usize {
+    8 * rayon::current_num_threads()
 }
 
 /// Simulates what is left of the study in `session`, on all cores; `watch` is called after each sample. The order of samples is
@@ -127,40 +171,16 @@ pub fn simulate(
     watch: &mut dyn FnMut(),
 ) -> Result<Ending, RunError> {
     let plan = session.plan().clone();
-    let simulations = || plan.points.iter().map(|point| &point.simulation);
-    let machines: Vec<Machine> = simulations().map(|simulation| simulation.machine(machine)).collect();
-    let ready = simulations().zip(&machines).map(|(simulation, machine)| Ready::new(simulation, machine));
-    let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
-    let samples = (0..plan.replicates).flat_map(|replicate| {
-        let policies = &plan.policies;
-        (0..ready.len()).flat_map(move |point| policies.iter().map(move |policy| (replicate, point, policy)))
-    });
-    // They are written in this order, so those that were done are the first.
-    let left: Vec<_> = samples.skip(session.trials().len()).collect();
-    let mut sequence = session.trials().len() as u32;
-    let done = session.trials().iter().filter_map(Sample::measurements);
-    let mut clock_s = done.map(|measured| measured.makespan_s).fold(0.0, |a, b| a + b);
-    // Some at a time: an interruption loses no more than these, and memory holds no more.
-    for some in left.chunks(8 * rayon::current_num_threads()) {
-        let run = |&(replicate, point, policy): &(u32, usize, &String)| match study::interruption() {
-            Some(signal) => Err(RunError::Interrupted { signal }),
-            None => Ok(ready[point].measurements(policy, replicate)?),
-        };
-        let measured: Vec<Measurements> = some.par_iter().map(run).collect::<Result<_, _>>()?;
-        for (&(replicate, point, policy), measured) in some.iter().zip(measured) {
-            let makespan_s = measured.makespan_s;
-            session.add(Sample {
-                sequence,
-                replicate,
-                subject: plan.points[point].name.clone(),
-                policy: policy.clone(),
-                // The simulated clock, as if one had been run after the other: the same bytes whenever it is simulated.
-                started_s: clock_s,
-                result: Ok(measured),
-            })?;
+    let machines = machines(&plan, machine);
+    let simulator = Simulator::new(&plan, &machines)?;
+    let mut clock_s = SimulationPlan::clock_s(session.trials());
+    // They are written in the plan's order, so those that were done are the first.
+    let left: Vec<u32> = (session.trials().len() as u32..plan.samples() as u32).collect();
+    for some in left.chunks(some_at_a_time()) {
+        for mut sample in simulator.samples(some)? {
+            plan.put_at(&mut sample, &mut clock_s);
+            session.add(sample)?;
             watch();
-            sequence += 1;
-            clock_s += makespan_s;
         }
     }
     Ok(Ending::Finished)

@@ -283,7 +283,7 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
             RunError::Simulation(_) => true,
             RunError::Session(error) => is_session_usage_error(error),
             RunError::Journal(error) => error.is_usage_error(),
-            RunError::Interrupted { .. } => false,
+            RunError::Interrupted { .. } | RunError::Cluster(_) => false,
         };
     }
     error.downcast_ref::<JournalError>().is_some_and(JournalError::is_usage_error)

@@ -11,7 +11,10 @@ use papers::live_workloads::{LIVE_WORKLOADS, Place, Size};
 use papers::{Live, Paper, cache_affinity, placement};
 use sim::Parameters;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
+use study::Site;
+use study::site::ParseSiteError;
 use study::study_file::Span;
 
 /// Set what papers print and claim beside what we get
@@ -30,6 +33,7 @@ Examples:
   stayput reproduce pires-2016 --live --live-class W      the same study on this machine, smaller, beside the paper's
   stayput reproduce cache-affinity --live                 the report's seven workloads as programs, here and in a virtual machine
   stayput reproduce cache-affinity --live --live-size full  all of it, overnight
+  stayput reproduce pires-2017 --live --on slurm:nodes=4    its study on the nodes of a cluster
 
 Papers: cache-affinity (affinity scheduling of processes that share CPUs in time), which is simulated; and pires-2016, pires-2017 and
 weber-2010 (where threads run), whose times a model that is fitted on some of them predicts.
@@ -53,9 +57,10 @@ pub struct ReproduceArgs {
     /// Run the papers' studies on this machine and show what they give beside what is printed
     #[arg(long)]
     live: bool,
-    /// Where the workloads of cache-affinity are run: here, vm, or both [default: here,vm]
-    #[arg(long, value_name = "PLACES", requires = "live", value_delimiter = ',')]
-    on: Vec<LivePlace>,
+    /// Where the workloads of cache-affinity are run: here, vm, or both; and in place of here, for every paper, the nodes of a cluster: slurm,
+    /// or slurm:partition=p,nodes=4 and the like, as of `stayput study` [default: here,vm]
+    #[arg(long, value_name = "PLACES", requires = "live", add = shell::names(|| ["here", "vm", "slurm"].map(Into::into).into()))]
+    on: Option<LivePlaces>,
     /// How much is measured of cache-affinity: small ends within half an hour on two CPUs, full takes a night [default: small]
     #[arg(long, value_name = "SIZE", requires = "live")]
     live_size: Option<LiveSize>,
@@ -83,12 +88,53 @@ pub struct ReproduceArgs {
     quiet: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
-enum LivePlace {
-    /// On this machine
-    Here,
-    /// In a virtual machine
-    Vm,
+/// Where papers' studies are run.
+#[derive(Clone, Debug, PartialEq)]
+struct LivePlaces {
+    /// On this machine, or a cluster in its place.
+    here: Option<Site>,
+    /// In a virtual machine.
+    vm: bool,
+}
+
+impl Default for LivePlaces {
+    fn default() -> Self {
+        Self { here: Some(Site::Here), vm: true }
+    }
+}
+
+impl FromStr for LivePlaces {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut names: Vec<String> = Vec::new();
+        for word in text.split(',') {
+            match names.last_mut() {
+                // Slurm's options have commas between them, too.
+                Some(last) if last.starts_with("slurm:") && !["here", "vm"].contains(&word) => {
+                    last.push(',');
+                    last.push_str(word);
+                }
+                _ => names.push(word.to_owned()),
+            }
+        }
+        let mut places = Self { here: None, vm: false };
+        for name in names {
+            let site = name.parse::<Site>().map_err(|error| match error {
+                ParseSiteError::Unknown(name) => {
+                    format!("`{name}` is no place to run; name here, vm, slurm or slurm:OPTIONS")
+                }
+                error => error.to_string(),
+            })?;
+            match site {
+                Site::Vm(_) if name == "vm" => places.vm = true,
+                Site::Vm(_) => return Err("which virtual machine it is the paper says; name vm".into()),
+                site if places.here.as_ref().is_none_or(|other| *other == site) => places.here = Some(site),
+                _ => return Err("this machine and a cluster are one place here; name one of them".into()),
+            }
+        }
+        Ok(places)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
@@ -132,11 +178,14 @@ impl ReproduceArgs {
         }
     }
 
-    /// Where its workloads are run, each place once.
-    fn places(&self) -> Vec<Place> {
-        let is_asked = |place: LivePlace| self.on.is_empty() || self.on.contains(&place);
-        let all = [(LivePlace::Here, Place::Here), (LivePlace::Vm, Place::Vm)];
-        all.into_iter().filter(|(asked, _)| is_asked(*asked)).map(|(_, place)| place).collect()
+    /// Where its workloads are run, each place once, and where those on this machine are.
+    fn places(&self) -> (Vec<Place>, Site) {
+        let LivePlaces { here, vm } = self.on.clone().unwrap_or_default();
+        let places = [(here.is_some(), Place::Here), (vm, Place::Vm)];
+        (
+            places.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, place)| place).collect(),
+            here.unwrap_or_default(),
+        )
     }
 }
 
@@ -172,7 +221,14 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
             Some(paper) if args.live => {
                 let path = journal(name);
                 let record = progress.suspend(|| {
-                    conduct_paper(paper, args.live_class.as_deref(), args.live_budget, &path, args.quiet)
+                    conduct_paper(
+                        paper,
+                        args.live_class.as_deref(),
+                        args.live_budget,
+                        &args.places().1,
+                        &path,
+                        args.quiet,
+                    )
                 })?;
                 placement(paper, Some(&Live::new(paper, &record, &path.display().to_string())))?
             }
@@ -182,10 +238,14 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
                     let size = args.size();
                     let default = if size == Size::Small { SMALL_BUDGET } else { FULL_BUDGET };
                     let budget = args.live_budget.map_or(default, |span| span.0);
-                    let (class, places, folder) = (args.live_class.as_deref(), args.places(), journal(name));
-                    let mut live = conduct_workloads(&places, size, class, budget, &folder, args.quiet)?;
-                    if places.contains(&Place::Here) {
+                    let (class, (places, here), folder) = (args.live_class.as_deref(), args.places(), journal(name));
+                    let mut live = conduct_workloads(&places, &here, size, class, budget, &folder, args.quiet)?;
+                    if places.contains(&Place::Here) && here.is_here() {
                         space::conduct_mixes(&mut live, class, budget, &folder, args.quiet)?;
+                    } else if !here.is_here() {
+                        live.leave_out(
+                            "The mixes of section 5 were not played: CPUs are shared out on this machine alone.".into(),
+                        );
                     }
                     anyhow::Ok(live)
                 };
@@ -243,4 +303,27 @@ fn paper_names(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
         return Err(UsageError::from(format!("there is no paper `{name}`; there are: {known}")));
     }
     Ok(papers().filter(|name| names.is_empty() || names.iter().any(|other| other == name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_with_the_options_that_slurm_has() {
+        let places = |text: &str| text.parse::<LivePlaces>();
+        assert_eq!(places("here,vm").unwrap(), LivePlaces::default());
+        assert_eq!(places("vm").unwrap(), LivePlaces { here: None, vm: true });
+        let both = places("slurm:qos=q,nodes=4,vm").unwrap();
+        assert_eq!((both.here.unwrap().to_string().as_str(), both.vm), ("slurm:qos=q,nodes=4", true));
+        for (text, part) in [
+            ("here,slurm", "one place here"),
+            ("vm:2x4", "name vm"),
+            ("there", "`there` is no place"),
+            ("slurm:nodes=x", "`nodes` is a number"),
+        ] {
+            let error = places(text).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! `stayput simulate`: what schedulers would do for a workload on a machine that one need not have.
 
+mod cluster;
 pub(crate) mod kernel;
 mod reuse;
 mod space_sharing;
@@ -9,6 +10,7 @@ use crate::rule::{RuleArgs, check_phi_is_heeded};
 use crate::{UsageError, shell};
 use ::report::{Format, Study};
 use clap::Subcommand;
+use indicatif::ProgressBar;
 use launch::Interruptions;
 use machine::Machine;
 use sim::workload_file::{DEFAULT_WORKLOAD, REPORT_WORKLOADS};
@@ -16,15 +18,17 @@ use sim::{Parameters, Policy, Step, Workload, WorkloadFile};
 use simulation::{RunError, Simulation, SimulationPlan};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use study::{Host, Kind, Session, toml_file};
+use study::{Ending, Host, Kind, Session, toml_file};
 use sweep::Sweep;
 
 /// Simulate schedulers: what would they do for this workload on that machine?
 #[derive(clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct SimulateArgs {
     #[command(subcommand)]
-    sharing: Sharing,
+    sharing: Option<Sharing>,
+    #[command(flatten)]
+    attached: cluster::AttachArgs,
 }
 
 #[derive(Subcommand)]
@@ -50,6 +54,7 @@ Examples:
   stayput simulate time-sharing --workload Pmake+Matrix --decay subtract --replicates 40 --out pm.stayput
   stayput simulate time-sharing --sweep phi=0-24/2 --out phi.stayput && stayput report phi.stayput --format html > phi.html
   stayput simulate time-sharing --sweep quantum_ms=10,30,100,300 --policy standard,light --format markdown
+  stayput simulate time-sharing --sweep phi=0-24/2 --replicates 100 --out phi.stayput --on slurm:nodes=8
   stayput simulate time-sharing --machine host --workload mine.toml --policy standard,graded,per-cpu --format json
 
 Policies: round-robin; standard (UNIX: priority falls with CPU time used); light, heavy (standard with affinity boosts 6 and
@@ -89,6 +94,8 @@ struct TimeSharingArgs {
     #[arg(long, value_name = "PARAM=RANGE")]
     sweep: Option<Sweep>,
     #[command(flatten)]
+    site: cluster::SiteArgs,
+    #[command(flatten)]
     output: Output,
     /// List the built-in workloads and applications
     #[arg(long)]
@@ -115,9 +122,10 @@ pub(crate) struct Output {
 /// Simulates, and reports on it.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     match &args.sharing {
-        Sharing::TimeSharing(args) => time_sharing(args),
-        Sharing::SpaceSharing(args) => space_sharing::run(args),
-        Sharing::Reuse(args) => reuse::run(args),
+        Some(Sharing::TimeSharing(args)) => time_sharing(args),
+        Some(Sharing::SpaceSharing(args)) => space_sharing::run(args),
+        Some(Sharing::Reuse(args)) => reuse::run(args),
+        None => cluster::attach(&args.attached),
     }
 }
 
@@ -127,18 +135,38 @@ fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
     }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
-    simulate_and_report(&plan, &machine, &args.output)
+    simulate_and_report(&plan, &machine, &args.site, &args.output)
 }
 
 /// Simulates a plan, or what its journal doesn't have of it yet, and reports on it.
-fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
+fn simulate_and_report(
+    plan: &SimulationPlan,
+    machine: &Machine,
+    site: &cluster::SiteArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    output.out.as_deref().map(crate::study::check_place).transpose()?;
+    match site.assignment(plan, machine, output.out.as_deref())? {
+        Some((journal, assignment)) => cluster::simulate(journal, assignment, output),
+        None => simulate_with(plan, machine, output, |session, progress| {
+            simulation::simulate(session, machine, &mut || progress.inc(1))
+        }),
+    }
+}
+
+/// Opens the journal, lets `simulate` do what that doesn't have yet, and reports on it.
+fn simulate_with(
+    plan: &SimulationPlan,
+    machine: &Machine,
+    output: &Output,
+    simulate: impl FnOnce(&mut Session<SimulationPlan>, &ProgressBar) -> Result<Ending, RunError>,
+) -> anyhow::Result<()> {
     // Without a journal there is nothing to close.
     let held = output.out.as_ref().map(|_| Interruptions::hold());
-    output.out.as_deref().map(crate::study::check_place).transpose()?;
     let mut session = Session::open(output.out.as_deref(), plan, machine, &Host::Modelled, &crate::command_line())?;
     let progress = crate::progress_bar(plan.samples(), output.quiet);
     progress.inc(session.trials().len() as u64);
-    let ending = simulation::simulate(&mut session, machine, &mut || progress.inc(1));
+    let ending = simulate(&mut session, &progress);
     progress.finish_and_clear();
     let record = session.end::<RunError>(ending);
     drop(held);

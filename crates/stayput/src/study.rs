@@ -24,6 +24,7 @@ use machine::Machine;
 use output::{OutputError, ResultFile};
 use papers::Paper;
 use report::{Format, Screen};
+use simulation::SimulationPlan;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, IsTerminal};
@@ -633,6 +634,12 @@ impl AttachedStudy {
     /// That in the journal at `path`.
     fn read(path: &Path) -> anyhow::Result<Self> {
         let kind = journal::kind(path)?;
+        if kind == <SimulationPlan as study::Kind>::NAME {
+            let path = path.display();
+            return Err(UsageError::from(format!(
+                "{path} holds a simulation; `stayput simulate --attach {path}` goes on with it"
+            )));
+        }
         let study = match kind.as_str() {
             <Race as study::Kind>::NAME => Self::Race(Journal::read(path)?.into()),
             _ => Self::Comparison(Journal::read(path)?.into()),
@@ -1047,18 +1054,15 @@ impl Progress {
                     format!("block {}, {}/{of} settled", block + 1 - plan.warmup_blocks, of - open)
                 };
             }
-            Event::Queue(Queue { whole, running, pending, why }) => {
+            Event::Queue(queue) => {
                 let left_s = (self.budget_ms / 1000).saturating_sub(self.spent.as_secs());
                 self.bar.set_prefix(format!("{}, at most {}:{:02} left", self.block, left_s / 60, left_s % 60));
-                let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-                let whole = if whole == 0 { String::new() } else { format!("{whole} ended, ") };
-                let message = format!("Slurm: {whole}{running} running, {pending} pending{why}");
-                self.bar.set_message(printable(&message).into_owned());
+                self.bar.set_message(queue_words(queue));
                 self.bar.set_position((self.spent.as_millis() as u64).min(self.budget_ms));
             }
-            // Without a terminal there is no bar, and this is told all the same.
-            Event::Note(text) if self.bar.is_hidden() && !self.is_quiet => eprintln!("stayput: {text}"),
-            Event::Note(text) => self.say(text),
+            Event::Note(text) => note(&self.bar, text, self.is_quiet),
+            // There are none in a study of programs.
+            Event::Sample => {}
             Event::Begin(cell) => {
                 self.trial_began = Instant::now();
                 let left_s = (self.budget_ms / 1000).saturating_sub(self.spent.as_secs());
@@ -1095,6 +1099,21 @@ impl Progress {
     fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Tells what happened on a cluster above the `bar`; without a terminal there is none, and it is told all the same.
+pub(crate) fn note(bar: &ProgressBar, text: &str, quiet: bool) {
+    match bar.is_hidden() && !quiet {
+        true => eprintln!("stayput: {text}"),
+        false => bar.println(printable(text)),
+    }
+}
+
+/// Where the blocks are that run on a cluster, in words.
+pub(crate) fn queue_words(Queue { whole, running, pending, why }: Queue) -> String {
+    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    let whole = if whole == 0 { String::new() } else { format!("{whole} ended, ") };
+    printable(&format!("Slurm: {whole}{running} running, {pending} pending{why}")).into_owned()
 }
 
 /// The terminal on standard output: its columns (100 where there is none), and whether it wants colours.

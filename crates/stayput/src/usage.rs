@@ -57,6 +57,9 @@ pub fn sentence(error: &Error, mut command: Command, words: &[String]) -> Option
         }
         ErrorKind::ArgumentConflict => match option(ContextKind::PriorArg) {
             other if other == wrong => format!("`{wrong}` is given twice"),
+            other if wrong.is_empty() => {
+                format!("`{}` can't be given with `{other}`", text(ContextKind::InvalidSubcommand).unwrap_or_default())
+            }
             other => format!("`{wrong}` can't be given with `{other}`"),
         },
         ErrorKind::MissingRequiredArgument => missing(command, &name, error),

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 const PRINTED: &str = include_str!("../../../papers/printed/cache-affinity.toml");
 
@@ -219,9 +221,90 @@ impl Bench {
         Self { folder }
     }
 
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.folder.path().join("stayput"));
+        command.args(words).current_dir(self.folder.path());
+        command
+    }
+
     fn reproduce(&self, words: &[&str]) -> Output {
-        let program = self.folder.path().join("stayput");
-        Command::new(program).arg("reproduce").args(words).current_dir(self.folder.path()).output().unwrap()
+        self.command(&[&["reproduce"], words].concat()).output().unwrap()
+    }
+
+    /// What the files of `folder` keep, one after the other: of each journal the trials, of each mix that shared CPUs the plays.
+    fn kept(&self, folder: &str) -> BTreeMap<String, Vec<Value>> {
+        let entries = fs::read_dir(self.folder.path().join(folder)).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.file_name().into_string().unwrap());
+        let read = |file: String| {
+            let path = format!("{folder}/{file}");
+            let (json, list) = match file.rsplit_once('.')?.1 {
+                "stayput" => (self.command(&["report", "--format", "json", &path]).output().unwrap().stdout, "trials"),
+                "json" => (fs::read(self.folder.path().join(&path)).unwrap(), "plays"),
+                _ => return None,
+            };
+            // A journal that was begun and has no trial yet is none that is reported on.
+            let told = serde_json::from_slice::<Value>(&json).unwrap_or_default();
+            let mut kept = told[list].as_array().cloned().unwrap_or_default();
+            for trial in kept.iter_mut().filter(|_| list == "trials") {
+                // What a report computes from other trials, too.
+                ["jobs", "values"].iter().for_each(|key| drop(trial.as_object_mut().unwrap().remove(*key)));
+            }
+            Some((file, kept))
+        };
+        files.filter_map(read).collect()
+    }
+}
+
+/// What was run, apart from what came of it, sorted.
+fn runs(kept: &[Value]) -> Vec<String> {
+    let run = |row: &Value| {
+        ["block", "subject", "threads", "placement", "warmup", "play", "policy"]
+            .map(|key| row[key].to_string())
+            .join(" ")
+    };
+    let mut runs: Vec<String> = kept.iter().map(run).collect();
+    runs.sort();
+    runs
+}
+
+#[test]
+fn killed_at_any_moment_a_live_reproduction_goes_on_and_makes_nothing_twice() {
+    let bench = Bench::new();
+    let words = ["reproduce", "cache-affinity", "--live", "--live-class", "S", "--on", "here", "--live-budget", "5min"];
+    let words = [&words[..], &["--replicates", "1", "--quiet", "--format", "csv", "--journal"]].concat();
+    let mut before = BTreeMap::new();
+    let mut random = 0x5EED_u64;
+    for _ in 0..6 {
+        let mut running = bench
+            .command(&[&words[..], &["killed"]].concat())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros(300_000 + (random >> 40) % 1_500_000));
+        running.kill().unwrap();
+        running.wait().unwrap();
+        let now = bench.kept("killed");
+        for (file, kept) in &before {
+            let kept: &Vec<Value> = kept;
+            assert!(now[file].starts_with(kept), "{file} lost something, or has it otherwise");
+        }
+        before = now;
+    }
+    for folder in ["killed", "whole"] {
+        let output = bench.command(&[&words[..], &[folder]].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let [killed, whole] = ["killed", "whole"].map(|folder| bench.kept(folder));
+    assert!(whole.len() > 3 && whole.values().all(|kept| !kept.is_empty()), "{:?}", whole.keys());
+    assert!(killed.keys().eq(whole.keys()), "{:?} {:?}", killed.keys(), whole.keys());
+    for (file, kept) in &killed {
+        let mut once = runs(kept);
+        once.dedup();
+        assert_eq!(once, runs(kept), "{file}: nothing twice");
+        assert_eq!(once, runs(&whole[file]), "{file}: as if it had never been killed");
+        assert!(kept.starts_with(before.get(file).map_or(&[], Vec::as_slice)), "{file}");
     }
 }
 

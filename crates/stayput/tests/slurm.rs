@@ -55,6 +55,14 @@ impl Desk {
         self.cluster.said("squeue", &["--noheader", "--array", "--format=%i %j %T %u %N %r"])
     }
 
+    /// A model's study on the cluster says what the same says here, `words`.
+    fn check_same_as_here(&self, name: &str, words: &str) {
+        let [here, slurm] = ["here", "slurm"].map(|journal| self.json(&format!("{name}-{journal}.stayput")));
+        assert!(slurm["trials"].as_array().unwrap().iter().all(|trial| trial["node"].is_string()));
+        assert_eq!(said(slurm), said(here), "{words}");
+        self.check_nothing_left(&format!("{name}-slurm.stayput"));
+    }
+
     /// Nothing is left of a study that has ended but its journal.
     fn check_nothing_left(&self, journal: &str) {
         let begun = std::time::Instant::now();
@@ -190,10 +198,28 @@ fn a_model_has_the_same_analysis_on_a_cluster_as_here() {
             let output = desk.run(&format!("study --no-report --quiet {on} --out {name}-{journal}.stayput {words}"));
             assert!(output.status.success(), "{}", text(&output.stderr));
         }
-        let [here, slurm] = ["here", "slurm"].map(|journal| desk.json(&format!("{name}-{journal}.stayput")));
-        assert!(slurm["trials"].as_array().unwrap().iter().all(|trial| trial["node"].is_string()));
-        assert_eq!(said(slurm), said(here), "{words}");
-        desk.check_nothing_left(&format!("{name}-slurm.stayput"));
+        desk.check_same_as_here(name, &words);
+    }
+}
+
+#[test]
+fn three_programs_in_three_placements_have_the_same_analysis_on_a_cluster_as_here() {
+    if let Some(why) = lacking() {
+        return println!("skipped: {why}");
+    }
+    let desk = Desk::new();
+    for (program, noise) in [("steady", "1 %"), ("noisy", "8 %"), ("wild", "20 %")] {
+        let model = MODEL.replace("\"app\"", &format!("\"{program}\"")).replace("2 %", noise);
+        fs::write(desk.path(&format!("{program}.toml")), model).unwrap();
+        let words = format!(
+            "--subject-model {program}.toml --machine xeon-e5620 -n 4 --place unbound,compact,balanced --seed 11 --min-runs 9 --max-runs 9"
+        );
+        for (on, journal) in [("", "here"), ("--on slurm:nodes=3,round=5", "slurm")] {
+            let output = desk.run(&format!("study --no-report --quiet {on} --out {program}-{journal}.stayput {words}"));
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+        check_once(&desk.json(&format!("{program}-slurm.stayput")), 9, 3);
+        desk.check_same_as_here(program, &words);
     }
 }
 

@@ -193,6 +193,8 @@ pub enum Event<'a> {
     Begin(Cell),
     /// A trial has ended and is in the journal.
     End(&'a Trial),
+    /// A sample of a simulation is in the journal.
+    Sample,
     /// A trial was disturbed, which the journal keeps, and is run again.
     Disturbed(&'a Trial),
     /// Where the blocks of a round are that run elsewhere.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use strum::{Display, EnumString};
 
 /// A replicate of one subject under one policy.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Position in the study, from 0.
     pub sequence: u32,
@@ -24,20 +24,22 @@ pub struct Sample {
 }
 
 /// What a sample showed.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurements {
     /// From the start until the last process or job ended, or until the horizon, in seconds.
     pub makespan_s: f64,
     /// Numbers.
+    #[serde(with = "pairs")]
     pub metrics: BTreeMap<Metric, f64>,
     /// Distributions: values in the metric's unit, rising, and how many of each.
+    #[serde(with = "pairs")]
     pub histograms: BTreeMap<Metric, Vec<(f64, u64)>>,
     /// What the reader should know of this sample.
     pub notes: Vec<String>,
 }
 
 /// Why a sample showed nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What kind of failure it was.
     pub cause: FailureCause,
@@ -62,6 +64,25 @@ pub enum FailureCause {
     Unreadable,
     /// A journal of an older version doesn't say.
     Unknown,
+}
+
+/// A map whose keys are no texts, as JSON can say it: pairs of key and value.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<K, V>, D::Error> {
+        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+    }
 }
 
 /// Values by metric, from values by the metrics' written names.

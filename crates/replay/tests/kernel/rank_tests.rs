@@ -30,21 +30,32 @@ fn programs() -> Vec<(&'static str, PathBuf)> {
 const VARIABLES: &str = "HOME=/tmp TMPDIR=/tmp OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
                          OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1";
 
-/// A guest with this host's files and its own loopback, by which launchers and ranks find one another.
-fn guest_with_loopback(topology: &str) -> Option<Guest> {
-    let mut guest = shell(topology)?;
-    // A machine without a name is none that Open MPI starts anything on.
-    answer(&mut guest, "echo guest > /proc/sys/kernel/hostname").unwrap();
-    answer(&mut guest, "ip link set lo up || ifconfig lo up || busybox ifconfig lo up").unwrap();
-    Some(guest)
+/// A guest with this host's files, in which ranks are started.
+struct Ranks {
+    guest: Guest,
+    stayput: PathBuf,
+    programs: Vec<(&'static str, PathBuf)>,
 }
 
-/// What `stayput run` in the guest saw of ranks, and what it said.
-fn run(guest: &mut Guest, stayput: &Path, words: &str, program: &str) -> (Value, String) {
-    let command = format!("{VARIABLES} {} run --json /tmp/seen {words} -- {program} < /dev/null", stayput.display());
-    let said = answer(guest, &command).unwrap();
-    let seen = answer(guest, "cat /tmp/seen; rm -f /tmp/seen").unwrap();
-    (serde_json::from_str(&seen).unwrap_or_else(|error| panic!("{command}: {error}: {seen}\n{said}")), said)
+impl Ranks {
+    /// One that sees `topology`; none where there is no MPI, or no machine can be booted.
+    fn in_guest(topology: &str) -> Option<Self> {
+        let programs = programs();
+        if programs.is_empty() {
+            return None;
+        }
+        let stayput = guest::built("stayput", "");
+        Some(Self { guest: shell(topology)?, stayput, programs })
+    }
+
+    /// What `stayput run` saw of ranks there, and what it said.
+    fn run(&mut self, words: &str, program: &str) -> (Value, String) {
+        let stayput = self.stayput.display();
+        let command = format!("{VARIABLES} {stayput} run --json /tmp/seen {words} -- {program} < /dev/null");
+        let said = answer(&mut self.guest, &command).unwrap();
+        let seen = answer(&mut self.guest, "cat /tmp/seen; rm -f /tmp/seen").unwrap();
+        (serde_json::from_str(&seen).unwrap_or_else(|error| panic!("{command}: {error}: {seen}\n{said}")), said)
+    }
 }
 
 /// The CPUs of each rank's threads as they were read back, those of the library's own threads apart.
@@ -63,53 +74,43 @@ mod long {
     #[test]
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn each_thread_of_each_rank_has_a_cpu_of_its_own() {
-        let programs = programs();
-        if programs.is_empty() {
-            return;
-        }
-        let stayput = guest::built("stayput", "");
-        let Some(mut guest) = guest_with_loopback("2x4") else { return };
+        let Some(mut ranks) = Ranks::in_guest("2x4") else { return };
         let machine = "2x4".parse::<Topology>().unwrap().machine().unwrap();
-        for (mpi, program) in &programs {
+        for (mpi, program) in ranks.programs.clone() {
             for shape in ["4x1", "2x2", "4x2"] {
                 let of_shape: RankShape = shape.parse().unwrap();
-                for place in ["ranks=scatter:package,threads=compact", "ranks=balanced:core,threads=scatter"] {
+                for place in ["ranks=scatter:package,threads=compact", "ranks=balanced:package,threads=scatter"] {
                     let placement = place.parse::<RankPolicy>().unwrap().place(&machine, of_shape).unwrap();
                     let expected: Vec<Vec<CpuSet>> = placement.ranks.iter().map(|rank| rank.slots.clone()).collect();
                     assert_eq!(placement.doubled_up(), 0, "{shape} {place} is exact");
                     let program = format!("{} {}", program.display(), of_shape.threads - 1);
                     let words = format!("-n {shape} --mpi {mpi} --place {place}");
-                    let (seen, said) = run(&mut guest, &stayput, &words, &program);
+                    let (seen, said) = ranks.run(&words, &program);
                     assert_eq!(read_back(&seen), expected, "{mpi} {shape} {place}: {said}");
                     eprintln!("{mpi} {shape} {place}: {placement}");
                 }
             }
         }
-        guest.end();
+        ranks.guest.end();
     }
 
     /// What the launchers do where cores have two hardware threads.
     #[test]
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn ranks_on_hardware_threads_of_one_core_are_told() {
-        let programs = programs();
-        if programs.is_empty() {
-            return;
-        }
-        let stayput = guest::built("stayput", "");
-        let Some(mut guest) = guest_with_loopback("1x4x2") else { return };
-        for (mpi, program) in &programs {
-            let (near, apart) = match *mpi {
+        let Some(mut ranks) = Ranks::in_guest("1x4x2") else { return };
+        for (mpi, program) in ranks.programs.clone() {
+            let (near, apart) = match mpi {
                 "openmpi" => ("--map-by hwthread --bind-to hwthread", "--map-by core --bind-to core"),
                 _ => ("-bind-to hwthread", "-bind-to core"),
             };
             let program = format!("{} 0", program.display());
-            let (_, said) = run(&mut guest, &stayput, &format!("-n 2x1 --mpi {mpi} --mpi-args '{near}'"), &program);
+            let (_, said) = ranks.run(&format!("-n 2x1 --mpi {mpi} --mpi-args '{near}'"), &program);
             let sentence = "put ranks 0 and 1 on hardware threads of one core (CPUs 0-1), while 3 cores have nobody";
             assert!(said.contains(sentence), "{mpi}: {said}");
-            let (_, said) = run(&mut guest, &stayput, &format!("-n 2x1 --mpi {mpi} --mpi-args '{apart}'"), &program);
+            let (_, said) = ranks.run(&format!("-n 2x1 --mpi {mpi} --mpi-args '{apart}'"), &program);
             assert!(!said.contains("hardware threads of one core"), "{mpi}: {said}");
         }
-        guest.end();
+        ranks.guest.end();
     }
 }

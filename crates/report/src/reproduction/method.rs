@@ -30,10 +30,10 @@ pub(super) fn method(paper: &Reproduction) -> Vec<String> {
 pub(super) fn live(paper: &Reproduction) -> Vec<String> {
     let Some(LiveStudies { studies, left_out }) = &paper.live else { return Vec::new() };
     let ran = |study: &LiveStudy| {
-        let guest = study.guest.as_ref().map_or_else(String::new, |guest| format!("in {guest}, "));
+        let elsewhere = study.elsewhere.as_ref().map_or_else(String::new, |place| format!("{place}, "));
         let on = match &study.cpu_model {
             Some(name) => format!("on {name}, "),
-            None if study.guest.is_some() => String::new(),
+            None if study.elsewhere.is_some() => String::new(),
             None => "on an unnamed CPU, ".into(),
         };
         let ending = match study.ending {
@@ -43,7 +43,7 @@ pub(super) fn live(paper: &Reproduction) -> Vec<String> {
         };
         let LiveStudy { subjects, kernel, trials, kept_in, departures, .. } = study;
         let subjects = subjects.join(", ");
-        let ran = format!("Live: {subjects} {guest}{on}Linux {kernel}; {trials} trials in the {kept_in}{ending}.");
+        let ran = format!("Live: {subjects} {elsewhere}{on}Linux {kernel}; {trials} trials in the {kept_in}{ending}.");
         [&[ran], &departures[..]].concat()
     };
     studies.iter().flat_map(ran).chain(left_out.iter().cloned()).collect()

@@ -77,6 +77,8 @@ pub(super) struct SpaceSharingArgs {
     #[arg(long, value_name = "PARAM=RANGE")]
     sweep: Option<Sweep>,
     #[command(flatten)]
+    site: super::cluster::SiteArgs,
+    #[command(flatten)]
     output: super::Output,
     /// List the built-in jobs and mixes
     #[arg(long)]
@@ -93,7 +95,7 @@ pub(super) fn run(args: &SpaceSharingArgs) -> anyhow::Result<()> {
     }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
-    super::simulate_and_report(&plan, &machine, &args.output)
+    super::simulate_and_report(&plan, &machine, &args.site, &args.output)
 }
 
 fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<SimulationPlan> {

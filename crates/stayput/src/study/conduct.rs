@@ -177,12 +177,8 @@ pub(super) fn conduct<S: CellStudy>(
     };
     let ending = match directory {
         Some(directory) => {
-            let (folder, program) = (Folder::beside(path), vec![std::env::current_exe()?.into(), "task".into()]);
-            slurm::run_rounds(
-                &mut session,
-                &Cluster { folder, program, inputs: &inputs, machine, directory },
-                &mut watch,
-            )
+            let cluster = Cluster { folder: Folder::beside(path), program: crate::task::program(false)?, directory };
+            slurm::run_rounds(&mut session, &cluster, (&inputs, machine), &mut watch)
         }
         None => engine::run_blocks(&mut session, runner.as_mut(), &mut watch),
     };

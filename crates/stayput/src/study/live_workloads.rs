@@ -14,7 +14,7 @@ use std::time::Duration;
 use study::engine::time_spent;
 use study::request::{CellPlan, Request};
 use study::study_file::{Span, StudyFile};
-use study::{Comparison, Ending, Record};
+use study::{Comparison, Ending, Record, Site};
 
 /// A program of theirs by which a class is checked: all have the same.
 const OF_EVERY_CLASS: &str = "affinity:matrix";
@@ -24,10 +24,11 @@ const OF_EVERY_CLASS: &str = "affinity:matrix";
 const SHARE_HERE: f64 = 0.5;
 
 /// Runs what is left of the workloads' studies in `places`, whose journals are in `folder`, until all of them together have taken
-/// `budget`; all programs with `class` where one is given. On this machine each has the same share of the time, and what others before it left;
+/// `budget`; all programs with `class` where one is given. What is to run on this machine does so at `here`, which may be a cluster; each has the same share of the time, and what others before it left;
 /// in a virtual one they take turns, each to its end.
 pub(crate) fn conduct_workloads(
     places: &[Place],
+    here: &Site,
     size: Size,
     class: Option<&str>,
     budget: Duration,
@@ -87,7 +88,10 @@ pub(crate) fn conduct_workloads(
                 );
             }
             let own = records[position].as_ref().map_or(Duration::ZERO, |record| time_spent(&record.trials));
-            let study = StudyFile { budget: Some(Span(own + left)), ..workload.study_file(*place, size) };
+            let mut study = StudyFile { budget: Some(Span(own + left)), ..workload.study_file(*place, size) };
+            if *place == Place::Here && !here.is_here() {
+                study.on = Some(here.clone());
+            }
             match conduct_workload(study, class, &workload.journal(*place, size, folder), quiet)? {
                 Ok(record) => records[position] = Some(record),
                 Err(LeftOut { why, is_place }) => {

@@ -4,24 +4,23 @@ use super::builtin_subject;
 use super::conduct::{Conduct, conduct, identified};
 use super::venue::Venue;
 use crate::UsageError;
-use anyhow::Context;
-use machine::Machine;
 use papers::Paper;
 use papers::own_study::{self, OwnStudyError};
 use std::path::Path;
 use study::request::{CellPlan, DEFAULT_BUDGET, Request};
 use study::study_file::{Span, StudyFile};
-use study::{Comparison, Kind, Record};
+use study::{Comparison, Kind, Record, Site};
 
 /// How papers' studies are worked on.
 pub(super) const CONDUCT: Conduct = Conduct { quiet: false, shows_output: false, retry: false, can_start: true };
 
-/// Runs what is left of a paper's study within `budget`, all programs with `class` where one is given, or reads the journal where the
+/// Runs what is left of a paper's study at `site` within `budget`, all programs with `class` where one is given, or reads the journal where the
 /// study that is asked for has ended; gives all that is in the journal then.
 pub(crate) fn conduct_paper(
     paper: &Paper,
     class: Option<&str>,
     budget: Option<Span>,
+    site: &Site,
     journal: &Path,
     quiet: bool,
 ) -> anyhow::Result<Record<Comparison>> {
@@ -33,12 +32,13 @@ pub(crate) fn conduct_paper(
     if let Some(earlier) = earlier.as_ref().filter(|it| own_study::has_ended(it, class, budget.map(|span| span.0))) {
         return Ok(earlier.clone());
     }
-    let machine = Machine::host().context("cannot read this machine's topology")?;
-    let flags = StudyFile { budget: Some(budget.unwrap_or(Span(DEFAULT_BUDGET))), ..StudyFile::default() };
+    let (venue, machine) = Venue::of(site)?;
+    let budget = Some(budget.unwrap_or(Span(DEFAULT_BUDGET)));
+    let flags = StudyFile { budget, on: Some(site.clone()), ..StudyFile::default() };
     let study = own_study::study_file(paper).with(flags);
     let request = Request { study, class: class.map(str::to_owned), ..Request::default() };
     let CellPlan::Comparison(study) =
-        request.plan(&machine, builtin_subject, |conditions| Ok(conditions.lacking())).map_err(UsageError::from)?
+        request.plan(&machine, builtin_subject, |conditions| venue.lacking(conditions)).map_err(UsageError::from)?
     else {
         return Err(UsageError::from(format!("the study of {} is no comparison", paper.name)));
     };
@@ -51,5 +51,5 @@ pub(crate) fn conduct_paper(
         )));
     }
     // Built-in programs read nothing.
-    Ok(conduct(&identified(&study), &machine, journal, Vec::new(), Venue::Here, Conduct { quiet, ..CONDUCT })?.0)
+    Ok(conduct(&identified(&study), &machine, journal, Vec::new(), venue, Conduct { quiet, ..CONDUCT })?.0)
 }

@@ -4,12 +4,13 @@
 //! it, so that a file which was cut off or changed on its way is none.
 
 use crate::host::HostState;
-use crate::trial::Trial;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 /// More than any block has. What is longer is not read.
@@ -30,41 +31,42 @@ pub(crate) struct Header {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Line {
+enum Line<T> {
     Begin(Header),
-    Trial(Box<Trial>),
-    Disturbed(Box<Trial>),
+    Trial(Box<T>),
+    Disturbed(Box<T>),
     End { sha256: String },
 }
 
-/// A block that is being written.
+/// A block of trials that is being written.
 #[derive(Debug)]
-pub(crate) struct BlockWriter {
+pub struct BlockWriter<T> {
     file: File,
     path: PathBuf,
     hash: Sha256,
+    trials: PhantomData<T>,
 }
 
 /// A whole block.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BlockResult {
+pub(crate) struct BlockResult<T> {
     pub(crate) header: Header,
     /// Its trials, in the order in which they ran.
-    pub(crate) trials: Vec<Trial>,
+    pub(crate) trials: Vec<T>,
     /// Those that were disturbed and run again.
-    pub(crate) disturbed: Vec<Trial>,
+    pub(crate) disturbed: Vec<T>,
 }
 
-impl BlockWriter {
+impl<T: Serialize> BlockWriter<T> {
     /// Begins the file of a block at `path`, where there is none.
     pub(crate) fn begin(path: PathBuf, header: Header) -> io::Result<Self> {
         let file = File::create_new(&path)?;
-        let mut writer = Self { file, path, hash: Sha256::new() };
+        let mut writer = Self { file, path, hash: Sha256::new(), trials: PhantomData };
         writer.line(&Line::Begin(header))?;
         Ok(writer)
     }
 
-    fn line(&mut self, line: &Line) -> io::Result<()> {
+    fn line(&mut self, line: &Line<T>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         self.hash.update(&text);
@@ -73,12 +75,15 @@ impl BlockWriter {
     }
 
     /// Adds a trial that has just ended.
-    pub(crate) fn add(&mut self, trial: Trial) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn add(&mut self, trial: T) -> io::Result<()> {
         self.line(&Line::Trial(trial.into()))
     }
 
     /// Adds one that was disturbed and is run again.
-    pub(crate) fn add_disturbed(&mut self, trial: Trial) -> io::Result<()> {
+    pub(crate) fn add_disturbed(&mut self, trial: T) -> io::Result<()> {
         self.line(&Line::Disturbed(trial.into()))
     }
 
@@ -112,7 +117,7 @@ fn hexadecimal(hash: &Sha256) -> String {
     })
 }
 
-impl BlockResult {
+impl<T: DeserializeOwned> BlockResult<T> {
     /// The block in the file at `path`.
     ///
     /// # Errors
@@ -130,7 +135,7 @@ impl BlockResult {
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
         let mut hash = Sha256::new();
-        let mut next = || -> Result<(Line, String), String> {
+        let mut next = || -> Result<(Line<T>, String), String> {
             let line = lines.next().filter(|line| line.ends_with(b"\n")).ok_or("it is cut off")?;
             let before = hexadecimal(&hash);
             hash.update(line);
@@ -159,7 +164,7 @@ mod tests {
     use crate::engine::Turn;
     use crate::plan::{Cell, Plan, Subject};
     use crate::treatment::Treatment;
-    use crate::trial::Status;
+    use crate::trial::{Status, Trial};
     use proptest::prelude::*;
 
     fn trial(sequence: u32) -> Trial {
@@ -191,11 +196,11 @@ mod tests {
     fn what_is_written_is_read_back_and_the_first_whole_file_stays() {
         let folder = tempfile::tempdir().unwrap();
         let whole = written(folder.path(), "part-1", 3);
-        let read = BlockResult::read(&whole).unwrap();
+        let read = BlockResult::<Trial>::read(&whole).unwrap();
         assert_eq!(read.trials, (0..3).map(trial).collect::<Vec<_>>(), "to the last bit");
         assert_eq!((read.disturbed, read.header.node.as_str()), (vec![trial(9)], "n2"));
         written(folder.path(), "part-2", 1);
-        assert_eq!(BlockResult::read(&whole).unwrap().trials.len(), 3);
+        assert_eq!(BlockResult::<Trial>::read(&whole).unwrap().trials.len(), 3);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
     }
 
@@ -209,7 +214,7 @@ mod tests {
             let at = (at * before.len() as f64) as usize;
             if cuts { after.truncate(at) } else { after[at] = byte }
             fs::write(&whole, &after).unwrap();
-            let read = BlockResult::read(&whole);
+            let read = BlockResult::<Trial>::read(&whole);
             prop_assert_eq!(read.is_ok(), after == before, "byte {} of {}", at, before.len());
         }
     }

@@ -12,8 +12,7 @@
 //! It is for its owner alone, and is removed when the study has ended.
 
 use super::queue;
-use crate::engine::Turn;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Write};
@@ -24,22 +23,22 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
-/// A block that is to be run.
+/// A block that is to be run: so many turns, one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct BlockWork {
+pub(crate) struct BlockWork<T> {
     pub(crate) block: u32,
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) turns: Vec<T>,
 }
 
 /// An array of tasks, one for each block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Submission {
+pub(crate) struct Submission<T> {
     /// The study, by the name that its plan has for Slurm.
     pub(crate) study: String,
     /// The number among those of its study.
     pub(crate) number: u32,
     /// What each task runs, by its index in the array.
-    pub(crate) blocks: Vec<BlockWork>,
+    pub(crate) blocks: Vec<BlockWork<T>>,
 }
 
 /// Why a task came to nothing.
@@ -53,7 +52,7 @@ pub(crate) struct TaskFailure {
     pub(crate) is_final: bool,
 }
 
-impl Submission {
+impl<T> Submission<T> {
     /// What it is called in Slurm's queue.
     pub(crate) fn name(&self) -> String {
         format!("stayput-{}-{}", self.study, self.number)
@@ -84,7 +83,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it can't be made, or is somebody else's.
-    pub(crate) fn make(&self) -> io::Result<()> {
+    pub fn make(&self) -> io::Result<()> {
         match DirBuilder::new().mode(0o700).create(&self.0) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return made,
@@ -96,7 +95,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it isn't, or is somebody else's.
-    pub(crate) fn check(&self) -> io::Result<()> {
+    pub fn check(&self) -> io::Result<()> {
         let (found, ours) = (fs::symlink_metadata(&self.0)?, fs::metadata("/proc/self")?);
         let is_private = found.is_dir() && found.uid() == ours.uid() && found.mode() & 0o077 == 0;
         let other = || io::Error::other("what has that name is no folder of yours that nobody else may read");
@@ -122,7 +121,10 @@ impl Folder {
     }
 
     /// Writes a file, which is there whole or not at all.
-    pub(crate) fn write<T: Serialize>(&self, path: &Path, content: &T) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write<T: Serialize>(&self, path: &Path, content: &T) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
         file.write_all(&serde_json::to_vec(content)?)?;
         file.as_file().sync_all()?;
@@ -130,17 +132,20 @@ impl Folder {
     }
 
     /// What a file holds.
-    pub(crate) fn read<T: DeserializeOwned>(&self, path: &Path) -> io::Result<T> {
+    ///
+    /// # Errors
+    /// When it can't be read, or holds something else.
+    pub fn read<T: DeserializeOwned>(&self, path: &Path) -> io::Result<T> {
         Ok(serde_json::from_slice(&fs::read(path)?)?)
     }
 
     /// Keeps what is about to be submitted.
-    pub(crate) fn keep(&self, submission: &Submission) -> io::Result<()> {
+    pub(crate) fn keep<T: Serialize>(&self, submission: &Submission<T>) -> io::Result<()> {
         self.write(&self.submission(submission.number), submission)
     }
 
     /// What was submitted with that number.
-    pub(crate) fn submitted(&self, number: u32) -> io::Result<Submission> {
+    pub(crate) fn submitted<T: DeserializeOwned>(&self, number: u32) -> io::Result<Submission<T>> {
         self.read(&self.submission(number))
     }
 
@@ -150,12 +155,22 @@ impl Folder {
         Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
-    /// All that was submitted, in the order of numbers. What can't be read is none.
-    pub(crate) fn submissions(&self) -> Vec<Submission> {
+    /// The numbers of all that was submitted, rising.
+    fn submission_numbers(&self) -> Vec<u32> {
         let number = |name: &String| name.strip_prefix("submission-")?.strip_suffix(".json")?.parse().ok();
         let mut numbers: Vec<u32> = self.names().unwrap_or_default().iter().filter_map(number).collect();
         numbers.sort_unstable();
-        numbers.into_iter().filter_map(|number| self.submitted(number).ok()).collect()
+        numbers
+    }
+
+    /// All that was submitted, in the order of numbers. What can't be read is none.
+    pub(crate) fn submissions<T: DeserializeOwned>(&self) -> Vec<Submission<T>> {
+        self.submission_numbers().into_iter().filter_map(|number| self.submitted(number).ok()).collect()
+    }
+
+    /// Removes what was kept of all submissions.
+    pub(crate) fn forget_submissions(&self) {
+        self.submission_numbers().into_iter().for_each(|number| self.forget_submission(number));
     }
 
     /// Removes what was kept of a submission.
@@ -179,6 +194,6 @@ pub fn set_aside(journal: &Path, aside: &Path) -> io::Result<()> {
         return Ok(());
     }
     // Of a cluster that isn't there any more nothing is left to cancel.
-    folder.submissions().iter().for_each(|submission| drop(queue::cancel(&submission.name())));
+    folder.submissions::<IgnoredAny>().iter().for_each(|submission| drop(queue::cancel(&submission.name())));
     fs::rename(folder.path(), aside.path())
 }

@@ -144,7 +144,7 @@ impl SlurmSite {
 
     /// `asked` as a study goes on by it that began by this: where its blocks run may change, but not its name, nor how many decide together.
     #[must_use]
-    pub(crate) fn gone_on_with(&self, asked: &Self) -> Self {
+    pub fn gone_on_with(&self, asked: &Self) -> Self {
         Self { round: self.round, warmup_runs: self.warmup_runs, study: self.study.clone(), ..asked.clone() }
     }
 
