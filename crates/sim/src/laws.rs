@@ -319,8 +319,10 @@ proptest! {
         for job in &mut workload.jobs {
             let block = Distribution::Constant(f64::from(block_ms));
             for step in job.process.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
-                if let Step::Block(length) = step {
-                    *length = block.clone();
+                match step {
+                    Step::Block(length) => *length = block.clone(),
+                    Step::SleepingBarrier => *step = Step::Barrier,
+                    _ => {}
                 }
             }
             job.process.block_ms = Some(block);
