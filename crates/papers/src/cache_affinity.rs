@@ -4,6 +4,7 @@ use crate::against_kernel::{self, AgainstKernel};
 use crate::evidence::Evidence;
 use crate::interval::exactly;
 use crate::live_numbers::LiveNumbers;
+use crate::live_profiles::LiveProfiles;
 use crate::live_tables::{effect, tables};
 use crate::live_workloads::{LiveWorkloads, SIMULATED_BESIDES};
 use crate::paper::PrintedClaim;
@@ -60,6 +61,7 @@ pub fn cache_affinity(
     let evidence = Evidence::new(&machine, replicates, seed, besides, progress)?;
     let numbers = live.map(LiveWorkloads::numbers);
     let space = live.map(|live| &live.space);
+    let profiles = live.map(|live| &live.profiles);
     let table = |table: &Table| ReproducedTable {
         name: table.name.clone(),
         title: table.title.clone(),
@@ -68,7 +70,7 @@ pub fn cache_affinity(
         corner: table.corner.clone(),
         columns: table.columns.iter().cloned().chain(against_kernel::columns(table)).collect(),
         rows: space_sharing::rows(&table.name, &evidence.space, space)
-            .unwrap_or_else(|| rows(table, &evidence, numbers.as_ref())),
+            .unwrap_or_else(|| rows(table, &evidence, numbers.as_ref(), profiles)),
     };
     let figure = |(figure, policy): (&Figure, Policy)| ReproducedFigure {
         name: figure.name.clone(),
@@ -110,6 +112,7 @@ pub fn cache_affinity(
             .iter()
             .map(table)
             .chain(live.zip(numbers.as_ref()).into_iter().flat_map(|(live, numbers)| tables(live, numbers, &evidence)))
+            .chain(profiles.into_iter().flat_map(|profiles| profiles.tables(printed)))
             .collect(),
         figures: printed.figures.iter().zip([Policy::Standard, Policy::Light]).map(figure).collect(),
         claims: printed.claims.iter().map(claim).collect(),
@@ -117,17 +120,27 @@ pub fn cache_affinity(
 }
 
 /// The rows of a printed table with ours beside.
-fn rows(table: &Table, evidence: &Evidence, live: Option<&LiveNumbers>) -> Vec<ReproducedRow> {
+fn rows(
+    table: &Table,
+    evidence: &Evidence,
+    live: Option<&LiveNumbers>,
+    profiles: Option<&LiveProfiles>,
+) -> Vec<ReproducedRow> {
     let row = |row: &Row| {
         let cells = table.columns.iter().enumerate().map(|(column, _)| {
             let printed = &row.printed[column];
             match ours(&table.name, &row.label, column, evidence) {
                 Ours::Number(ours) => {
                     let effect = |live: &LiveNumbers| effect(live, &row.label, column);
-                    let measured = live.filter(|_| table.name == EFFECTS).and_then(effect);
+                    let profiled = profiles.and_then(|it| it.number(&table.name, &row.label, column));
+                    let measured = live.filter(|_| table.name == EFFECTS).and_then(effect).or(profiled);
                     ReproducedCell::number(printed.parse().ok(), ours).with_live(measured)
                 }
-                Ours::Words(ours) => ReproducedCell::Words { printed: printed.clone(), ours },
+                Ours::Words(ours) => {
+                    let profiled = profiles.and_then(|it| it.words(&row.label, column, BLOCKS_OFTEN));
+                    let ours = profiled.map_or(ours.clone(), |profiled| format!("{ours}; profiled {profiled}"));
+                    ReproducedCell::Words { printed: printed.clone(), ours }
+                }
             }
         });
         let cells = cells.chain(against_kernel::cells(table, &row.label, evidence)).collect();

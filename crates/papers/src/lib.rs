@@ -23,6 +23,7 @@ mod itself;
 mod live;
 mod live_claims;
 mod live_numbers;
+pub mod live_profiles;
 pub mod live_space;
 mod live_tables;
 pub mod live_workloads;

@@ -1,6 +1,7 @@
 //! The cache-affinity report's seven workloads as programs: their studies, and what these measured on this machine and in a virtual one.
 
 use crate::live_numbers::LiveNumbers;
+use crate::live_profiles::LiveProfiles;
 use crate::live_space::LiveSpace;
 use crate::reproduction::{LiveStudies, LiveStudy};
 use serde::{Deserialize, Serialize};
@@ -153,6 +154,8 @@ pub struct LiveWorkloads {
     left_out: Vec<String>,
     /// What jobs did that shared CPUs in space.
     pub(super) space: LiveSpace,
+    /// What its applications were seen to do.
+    pub(super) profiles: LiveProfiles,
 }
 
 impl LiveWorkloads {
@@ -183,6 +186,11 @@ impl LiveWorkloads {
     /// Adds what became of the jobs of one of the report's mixes among which CPUs were shared out.
     pub fn add_space(&mut self, mix: &'static str, results: share::Results) {
         self.space.add(mix, results);
+    }
+
+    /// Sets what its applications were seen to do.
+    pub fn set_profiles(&mut self, profiles: LiveProfiles) {
+        self.profiles = profiles;
     }
 
     /// Keeps in mind that something wasn't run, and why, in a sentence.
@@ -219,6 +227,7 @@ impl LiveWorkloads {
                 .into_iter()
                 .filter_map(of_place)
                 .chain(self.space.study(&self.folder))
+                .chain(self.profiles.study(&self.folder))
                 .collect(),
             left_out: self.left_out.clone(),
         }

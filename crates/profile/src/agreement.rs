@@ -51,8 +51,9 @@ pub struct InferredProgram {
     /// How often threads that weren't watched, those of the kernel's among them, preempted its own.
     #[serde(default)]
     pub preemptions_by_others: u64,
-    /// Median of its waits in the run queue, in ms; absent where there was none.
-    pub wait_median_ms: Option<f64>,
+    /// How long it waited in the run queue; absent where that can't be told.
+    #[serde(default)]
+    pub wait_ms: Option<Distribution>,
     /// Its reload, as measured; absent where it wasn't.
     pub reload_us: Option<ReloadUs>,
 }
@@ -72,11 +73,26 @@ pub struct ProgramAgreement {
     pub blocked_percent: [f64; 2],
     /// Share of those that a yield ended, in percent.
     pub yield_percent: [f64; 2],
-    /// Medians of waits in the run queue, in ms, where there were any.
-    pub wait_median_ms: [Option<f64>; 2],
+    /// Its waits in the run queue, where they can be told.
+    pub waits: Option<WaitAgreement>,
+    /// Its intervals as they were measured, and as they are given back.
+    lengths: [Cdf; 2],
     /// Whether it is judged by itself, and not only among all: it has [a share worth it](LEAST_JUDGED_SHARE) of the CPU time.
     pub is_judged: bool,
 }
+
+/// Waits in the run queue as they were measured and as they are given back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WaitAgreement {
+    /// Their medians, in ms.
+    pub median_ms: [f64; 2],
+    /// The largest difference of the two distributions, from [`LEAST_WAIT_MS`] on, from 0 to 1.
+    pub distance: f64,
+}
+
+/// Waits are told apart from this length on, in ms: what is shorter is the way from a wake-up to the CPU, which takes no time in a
+/// simulation.
+pub const LEAST_WAIT_MS: f64 = 0.1;
 
 /// A distance up to this is agreement.
 pub const MOST_DISTANCE: f64 = 0.10;
@@ -102,9 +118,22 @@ impl ProgramAgreement {
             .fold(0.0, f64::max)
     }
 
+    /// Shares of intervals between each two neighbours of `edges_ms`, in percent: measured, and given back.
+    pub fn percent_between(&self, edges_ms: &[f64]) -> [Vec<f64>; 2] {
+        let within = |cdf: &Cdf, edges: &[f64]| 100.0 * (share_below(cdf, edges[1]) - share_below(cdf, edges[0]));
+        self.lengths.each_ref().map(|cdf| edges_ms.windows(2).map(|edges| within(cdf, edges)).collect())
+    }
+
     /// Whether intervals and their ends are given back.
     pub fn agrees(&self) -> bool {
         self.distance <= MOST_DISTANCE && self.points() <= MOST_POINTS
+    }
+}
+
+impl WaitAgreement {
+    /// Whether waits are given back.
+    pub fn agrees(&self) -> bool {
+        self.distance <= MOST_DISTANCE
     }
 }
 
@@ -113,16 +142,16 @@ impl Inferred {
     pub(crate) fn new(profile: &Profile, programs: &[&Program], jobs: &[usize]) -> Self {
         let programs = programs.iter().zip(jobs).map(|(program, &jobs)| {
             let intervals = &program.histograms.dispatch_interval;
-            let shares = product_limit(intervals, &Histogram::default());
+            let waits = &program.histograms.wait;
             InferredProgram {
                 name: program.name.clone(),
                 jobs,
                 dispatch_intervals: intervals.count,
-                dispatch_interval_ms: Distribution::Histogram { edges_ms: shares.edges_ms, percent: shares.percent },
+                dispatch_interval_ms: shares(intervals),
                 ends_percent: program.ends_percent,
                 cpu_s: program.cpu_s,
                 preemptions_by_others: program.intervening.preemptions_by_others,
-                wait_median_ms: program.wait_ms.map(|waits| waits.median),
+                wait_ms: (waits.count > 0).then(|| shares(waits)),
                 reload_us: program.reload_us,
             }
         });
@@ -156,7 +185,7 @@ impl Inferred {
                 mistake("`others` must have a `cpu_s` that isn't negative, and `at_ticks_percent` from 0 to 100")
             }
             Some(inferred) if inferred.programs.iter().any(|program| !program.is_sound()) => mistake(
-                "each `dispatch_interval_ms` must be a histogram with rising edges, one more than there are shares",
+                "each `dispatch_interval_ms` and `wait_ms` must be a histogram with rising edges, one more than there are shares",
             ),
             _ => Ok(inferred),
         }
@@ -239,23 +268,20 @@ impl Inferred {
     /// All programs together.
     fn all_beside(&self, given_back: &GivenBack) -> ProgramAgreement {
         let mut measured = GivenBack::default();
-        let mut bins = Vec::new();
         for program in &self.programs {
             measured.merge(&GivenBack {
                 intervals: program.dispatch_intervals,
                 ends: program.ends_percent,
                 ..GivenBack::default()
             });
-            bins.push((program.dispatch_intervals, cdf_of(&program.dispatch_interval_ms)));
         }
-        let all: u64 = bins.iter().map(|(count, _)| count).sum();
-        let edges: Vec<f64> = bins.iter().flat_map(|(_, cdf)| cdf.iter().map(|&(edge, _)| edge)).collect();
-        let mixed = |edge: f64| {
-            bins.iter().map(|(count, cdf)| *count as f64 * share_below(cdf, edge)).sum::<f64>() / (all.max(1) as f64)
+        let of = |lengths: fn(&InferredProgram) -> Option<&Distribution>| {
+            let counted = |program: &InferredProgram| Some((program.dispatch_intervals, cdf_of(lengths(program)?)));
+            mixed(&self.programs.iter().filter_map(counted).collect::<Vec<_>>())
         };
-        let mut cdf: Vec<(f64, f64)> = edges.into_iter().map(|edge| (edge, mixed(edge))).collect();
-        cdf.sort_by(|a, b| a.0.total_cmp(&b.0));
-        ProgramAgreement { wait_median_ms: [None, None], ..beside(ProgramAgreement::ALL, &measured, given_back, &cdf) }
+        let intervals = of(|program| Some(&program.dispatch_interval_ms));
+        // There are about as many waits as intervals.
+        beside(ProgramAgreement::ALL, &measured, given_back, [&intervals, &of(|program| program.wait_ms.as_ref())])
     }
 
     /// What a replay gives back of it, which was profiled in its turn: of all programs together, since processes of a replay are of
@@ -284,10 +310,14 @@ impl fmt::Display for Inferred {
         for program in &self.programs {
             writeln!(f, "\n[[profile.programs]]\nname = {}\njobs = {}", quoted(&program.name), program.jobs)?;
             writeln!(f, "dispatch_intervals = {}", program.dispatch_intervals)?;
-            if let Distribution::Histogram { edges_ms, percent } = &program.dispatch_interval_ms {
-                let (edges_ms, percent) = (edges_ms.clone(), percent.clone());
-                let shares = crate::survival::Distribution { edges_ms, percent, longer_percent: 0.0 };
-                writeln!(f, "dispatch_interval_ms = {}", written(&shares))?;
+            for (name, lengths) in
+                [("dispatch_interval_ms", Some(&program.dispatch_interval_ms)), ("wait_ms", program.wait_ms.as_ref())]
+            {
+                if let Some(Distribution::Histogram { edges_ms, percent }) = lengths {
+                    let (edges_ms, percent) = (edges_ms.clone(), percent.clone());
+                    let shares = crate::survival::Distribution { edges_ms, percent, longer_percent: 0.0 };
+                    writeln!(f, "{name} = {}", written(&shares))?;
+                }
             }
             let EndsPercent { quantum, semaphore, synchronization, system_call, tlb_fault, other } =
                 program.ends_percent;
@@ -297,9 +327,6 @@ impl fmt::Display for Inferred {
                  {system_call:.3}, tlb_fault = {tlb_fault:.3}, other = {other:.3} }}"
             )?;
             writeln!(f, "cpu_s = {:.6}\npreemptions_by_others = {}", program.cpu_s, program.preemptions_by_others)?;
-            if let Some(ms) = program.wait_median_ms {
-                writeln!(f, "wait_median_ms = {ms:.6}")?;
-            }
             if let Some(ReloadUs { estimate, low, high }) = program.reload_us {
                 writeln!(f, "reload_us = {{ estimate = {estimate:.3}, low = {low:.3}, high = {high:.3} }}")?;
             }
@@ -308,39 +335,55 @@ impl fmt::Display for Inferred {
     }
 }
 
+/// Lengths by their shares.
+fn shares(lengths: &Histogram) -> Distribution {
+    let shares = product_limit(lengths, &Histogram::default());
+    Distribution::Histogram { edges_ms: shares.edges_ms, percent: shares.percent }
+}
+
 impl InferredProgram {
     fn is_sound(&self) -> bool {
-        self.cpu_s >= 0.0
-            && match &self.dispatch_interval_ms {
-                Distribution::Histogram { edges_ms, percent } if percent.is_empty() => edges_ms.is_empty(),
-                Distribution::Histogram { edges_ms, percent } => {
-                    edges_ms.len() == percent.len() + 1 && edges_ms.windows(2).all(|edges| edges[0] < edges[1])
-                }
-                _ => false,
+        let is_sound = |lengths: &Distribution| match lengths {
+            Distribution::Histogram { edges_ms, percent } if percent.is_empty() => edges_ms.is_empty(),
+            Distribution::Histogram { edges_ms, percent } => {
+                edges_ms.len() == percent.len() + 1 && edges_ms.windows(2).all(|edges| edges[0] < edges[1])
             }
+            _ => false,
+        };
+        self.cpu_s >= 0.0 && is_sound(&self.dispatch_interval_ms) && self.wait_ms.as_ref().is_none_or(is_sound)
+    }
+
+    /// Median of its waits in the run queue, in ms; absent where there was none.
+    pub fn wait_median_ms(&self) -> Option<f64> {
+        median_ms(&cdf_of(self.wait_ms.as_ref()?))
     }
 
     fn beside(&self, given_back: &GivenBack) -> ProgramAgreement {
-        let measured = GivenBack {
-            intervals: self.dispatch_intervals,
-            bins: Vec::new(),
-            ends: self.ends_percent,
-            wait_median_ms: self.wait_median_ms,
-        };
-        beside(&self.name, &measured, given_back, &cdf_of(&self.dispatch_interval_ms))
+        let measured =
+            GivenBack { intervals: self.dispatch_intervals, ends: self.ends_percent, ..GivenBack::default() };
+        let waits = self.wait_ms.as_ref().map(cdf_of).unwrap_or_default();
+        beside(&self.name, &measured, given_back, [&cdf_of(&self.dispatch_interval_ms), &waits])
     }
 }
 
-fn beside(name: &str, measured: &GivenBack, given_back: &GivenBack, cdf: &[(f64, f64)]) -> ProgramAgreement {
+/// Of lengths in ms, rising, the shares from 0 to 1 of all that is shorter.
+type Cdf = Vec<(f64, f64)>;
+
+fn beside(name: &str, measured: &GivenBack, given_back: &GivenBack, [intervals, waits]: [&Cdf; 2]) -> ProgramAgreement {
     let both = |of: &dyn Fn(&GivenBack) -> f64| [of(measured), of(given_back)];
+    let wait_medians = median_ms(waits).zip(median_ms(&cdf_of_bins(&given_back.waits)));
     ProgramAgreement {
         name: name.to_owned(),
         intervals: [measured.intervals, given_back.intervals],
-        distance: distance(cdf, &given_back.bins),
+        distance: distance(intervals, &given_back.bins, 0.0),
         quantum_percent: both(&|world| world.ends.quantum),
         blocked_percent: both(&|world| world.ends.blocked()),
         yield_percent: both(&|world| world.ends.synchronization),
-        wait_median_ms: [measured.wait_median_ms, given_back.wait_median_ms],
+        waits: wait_medians.map(|(measured, back)| WaitAgreement {
+            median_ms: [measured, back],
+            distance: distance(waits, &given_back.waits, LEAST_WAIT_MS),
+        }),
+        lengths: [intervals.clone(), cdf_of_bins(&given_back.bins)],
         is_judged: true,
     }
 }
@@ -351,7 +394,7 @@ struct GivenBack {
     intervals: u64,
     bins: Vec<TimeBin>,
     ends: EndsPercent,
-    wait_median_ms: Option<f64>,
+    waits: Vec<TimeBin>,
 }
 
 impl GivenBack {
@@ -364,7 +407,7 @@ impl GivenBack {
                 intervals: intervals.count,
                 bins: intervals.bins.clone(),
                 ends: program.ends_percent,
-                wait_median_ms: None,
+                waits: program.histograms.wait.bins.clone(),
             });
         }
         all
@@ -372,12 +415,14 @@ impl GivenBack {
 
     /// The same without another's, where it has that many.
     fn without(mut self, other: &Self) -> Self {
-        for out in &other.bins {
-            let mut count = out.count;
-            for bin in self.bins.iter_mut().filter(|bin| bin.from_us.total_cmp(&out.from_us).is_eq()) {
-                let less = count.min(bin.count);
-                bin.count -= less;
-                count -= less;
+        for (own, outs) in [(&mut self.bins, &other.bins), (&mut self.waits, &other.waits)] {
+            for out in outs {
+                let mut count = out.count;
+                for bin in own.iter_mut().filter(|bin| bin.from_us.total_cmp(&out.from_us).is_eq()) {
+                    let less = count.min(bin.count);
+                    bin.count -= less;
+                    count -= less;
+                }
             }
         }
         let (all, less) = (self.intervals as f64, other.intervals.min(self.intervals) as f64);
@@ -396,6 +441,7 @@ impl GivenBack {
         let mix = |a: f64, b: f64| if own + more > 0.0 { (a * own + b * more) / (own + more) } else { 0.0 };
         self.ends = self.ends.zip(&other.ends, mix);
         self.bins.extend(&other.bins);
+        self.waits.extend(&other.waits);
         self.intervals += other.intervals;
     }
 }
@@ -445,7 +491,7 @@ impl Counts {
                 synchronization: percent(self.yielded),
                 ..EndsPercent::default()
             },
-            wait_median_ms: waits.quantile_ms(0.5),
+            waits: waits.bins,
         }
     }
 }
@@ -478,9 +524,9 @@ impl Stays {
     }
 }
 
-/// The cumulated shares, from 0 to 1, at the edges of a histogram in ms.
-fn cdf_of(distribution: &Distribution) -> Vec<(f64, f64)> {
-    let Distribution::Histogram { edges_ms, percent } = distribution else { return Vec::new() };
+/// The cumulated shares at the edges of a histogram in ms.
+fn cdf_of(distribution: &Distribution) -> Cdf {
+    let Distribution::Histogram { edges_ms, percent } = distribution else { return Cdf::new() };
     let all: f64 = percent.iter().sum();
     let mut below = 0.0;
     let sums = std::iter::once(0.0).chain(percent.iter().map(|share| {
@@ -490,8 +536,35 @@ fn cdf_of(distribution: &Distribution) -> Vec<(f64, f64)> {
     edges_ms.iter().copied().zip(sums.collect::<Vec<_>>()).collect()
 }
 
+/// The cumulated shares of bins in whatever order.
+fn cdf_of_bins(bins: &[TimeBin]) -> Cdf {
+    let each = |bin: &TimeBin| (bin.count, vec![(bin.from_us / 1e3, 0.0), (bin.to_us / 1e3, 1.0)]);
+    mixed(&bins.iter().map(each).collect::<Vec<_>>())
+}
+
+/// Several distributions as one, of which each counts as often as stands beside it.
+fn mixed(parts: &[(u64, Cdf)]) -> Cdf {
+    let all = parts.iter().map(|(count, _)| count).sum::<u64>().max(1) as f64;
+    let below = |ms: f64| parts.iter().map(|(count, cdf)| *count as f64 * share_below(cdf, ms)).sum::<f64>() / all;
+    let mut edges: Vec<f64> = parts.iter().flat_map(|(_, cdf)| cdf.iter().map(|&(edge, _)| edge)).collect();
+    edges.sort_by(f64::total_cmp);
+    edges.dedup();
+    edges.into_iter().map(|edge| (edge, below(edge))).collect()
+}
+
+/// The median of a distribution; none where it is of nothing.
+fn median_ms(cdf: &Cdf) -> Option<f64> {
+    let at = cdf.iter().position(|&(_, below)| below >= 0.5)?;
+    let (to, above) = cdf[at];
+    let Some(&(from, below)) = at.checked_sub(1).and_then(|before| cdf.get(before)) else { return Some(to) };
+    Some(from + (to - from) * (0.5 - below) / (above - below))
+}
+
 /// The share of what is shorter than `ms`.
 fn share_below(cdf: &[(f64, f64)], ms: f64) -> f64 {
+    if ms.is_infinite() {
+        return 1.0;
+    }
     match cdf.partition_point(|&(edge, _)| edge <= ms) {
         0 => 0.0,
         at if at == cdf.len() => 1.0,
@@ -502,8 +575,8 @@ fn share_below(cdf: &[(f64, f64)], ms: f64) -> f64 {
     }
 }
 
-/// Kolmogorov's distance of a distribution from what is in `bins`, as far as bins tell: at their edges.
-fn distance(cdf: &[(f64, f64)], bins: &[TimeBin]) -> f64 {
+/// Kolmogorov's distance of a distribution from what is in `bins`, as far as bins tell: at their edges, from `from_ms` on.
+fn distance(cdf: &[(f64, f64)], bins: &[TimeBin], from_ms: f64) -> f64 {
     let all: u64 = bins.iter().map(|bin| bin.count).sum();
     match (cdf.is_empty(), all) {
         (true, 0) => return 0.0,
@@ -514,6 +587,7 @@ fn distance(cdf: &[(f64, f64)], bins: &[TimeBin]) -> f64 {
     let is_below = |bin: &TimeBin, ms: f64| bin.to_us / 1e3 <= ms + 1e-6;
     let edges = cdf.iter().map(|&(edge, _)| edge).chain(bins.iter().map(|bin| bin.to_us / 1e3));
     edges
+        .filter(|&edge| edge >= from_ms)
         .map(|edge| {
             let given_back: u64 = bins.iter().filter(|bin| is_below(bin, edge)).map(|bin| bin.count).sum();
             (share_below(cdf, edge + 1e-6) - given_back as f64 / all as f64).abs()
@@ -524,7 +598,7 @@ fn distance(cdf: &[(f64, f64)], bins: &[TimeBin]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Histograms, Waits};
+    use crate::profile::Histograms;
     use machine::Machine;
     use sim::{Parameters, ProcessIndex, WorkloadFile};
 
@@ -549,13 +623,13 @@ mod tests {
         experiment.run(Policy::Eevdf, 0, NoMemory, |interval| stays.add(interval));
         let mut counts = Counts::default();
         stays.finish().iter().for_each(|stay| counts.add(stay));
-        let GivenBack { intervals, bins, ends, wait_median_ms } = counts.given_back();
+        let GivenBack { intervals, bins, ends, waits } = counts.given_back();
         let dispatch_interval = Histogram { count: intervals, bins, ..Histogram::default() };
+        let wait = Histogram { count: waits.iter().map(|bin| bin.count).sum(), bins: waits, ..Histogram::default() };
         let program = Program {
             name: "app".into(),
             ends_percent: ends,
-            wait_ms: wait_median_ms.map(|median| Waits { median, p99: median, longest: median }),
-            histograms: Histograms { dispatch_interval, ..Histograms::default() },
+            histograms: Histograms { dispatch_interval, wait, ..Histograms::default() },
             ..Program::default()
         };
         Profile {
@@ -581,14 +655,21 @@ mod tests {
         };
         let own = of(&truth);
         assert!(own.agrees() && own.distance < 0.05 && own.intervals[1] > 1_000, "{own:?}");
+        let [measured, back] = own.percent_between(&[0.0, 1.0, f64::INFINITY]);
+        assert!(measured.iter().zip(&back).all(|(a, b)| (a - b).abs() < 5.0), "{measured:?} {back:?}");
+        assert!((measured.iter().sum::<f64>() - 100.0).abs() < 1e-6 && measured[0] > 20.0, "{measured:?}");
         let other = of(&workload(6.0));
         assert!(!other.agrees() && other.distance > 0.1, "{other:?}");
+        let [own_waits, other_waits] = [&own, &other].map(|it| it.waits.unwrap());
+        assert!(own_waits.agrees() && own_waits.distance < 0.05, "{own:?}");
+        assert!(!other_waits.agrees() && other_waits.median_ms[1] > 1.5 * other_waits.median_ms[0], "{other:?}");
         // A replay is measured alike: that of itself is no distance away.
         let replay = inferred.replayed(&profile, &Profile::default());
         let twice =
             Profile { programs: vec![profile.programs[0].clone(), profile.programs[0].clone()], ..profile.clone() };
         assert_eq!(inferred.replayed(&twice, &profile), replay);
         assert!(replay.distance < 1e-4 && replay.points() < 1e-9, "{replay:?}");
+        assert!(replay.waits.unwrap().distance < 1e-4, "{replay:?}");
     }
 
     #[test]
@@ -636,9 +717,15 @@ mod tests {
     fn a_distance_is_the_largest_gap() {
         let bin = |from_us: f64, to_us: f64, count| TimeBin { from_us, to_us, count };
         let cdf = [(1.0, 0.0), (2.0, 0.5), (3.0, 0.5), (4.0, 1.0)];
-        assert!(distance(&cdf, &[bin(1_000.0, 2_000.0, 1), bin(3_000.0, 4_000.0, 1)]) < 1e-6);
-        assert!((distance(&cdf, &[bin(3_000.0, 4_000.0, 1)]) - 0.5).abs() < 1e-6);
-        assert!((distance(&cdf, &[bin(10_000.0, 11_000.0, 1)]) - 1.0).abs() < 1e-6);
-        assert_eq!((distance(&cdf, &[]), distance(&[], &[])), (1.0, 0.0));
+        let from_0 = |cdf: &[(f64, f64)], bins: &[TimeBin]| distance(cdf, bins, 0.0);
+        assert!(from_0(&cdf, &[bin(1_000.0, 2_000.0, 1), bin(3_000.0, 4_000.0, 1)]) < 1e-6);
+        let longer = [bin(3_000.0, 4_000.0, 1)];
+        assert!((from_0(&cdf, &longer) - 0.5).abs() < 1e-6);
+        assert!(distance(&cdf, &longer, 3.5) < 1e-6, "below that nothing is told apart");
+        assert!((from_0(&cdf, &[bin(10_000.0, 11_000.0, 1)]) - 1.0).abs() < 1e-6);
+        assert_eq!((from_0(&cdf, &[]), from_0(&[], &[])), (1.0, 0.0));
+        let median = |bins: &[TimeBin]| median_ms(&cdf_of_bins(bins));
+        assert_eq!(median(&[bin(3_000.0, 4_000.0, 1), bin(1_000.0, 2_000.0, 3)]), Some(1.0 + 2.0 / 3.0));
+        assert_eq!(median(&[]), None);
     }
 }

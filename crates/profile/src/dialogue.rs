@@ -4,7 +4,7 @@
 //! messages, as often as the one of the two was woken that was woken more often, and who sleeps for how long comes of that.
 
 use crate::histogram::{Histogram, TimeBin};
-use crate::kinds::KindOfThreads;
+use crate::kinds::{KindOfThreads, Work};
 use crate::profile::Program;
 use crate::survival::{Distribution, product_limit};
 
@@ -73,7 +73,8 @@ pub(crate) fn dialogues(programs: &[&Program], threads: &[u64]) -> Vec<Dialogue>
             let (of_one, of_other) = (wakes(one, other), wakes(other, one));
             let least = if threads[first].max(threads[second]) > 1 { LEAST_ANSWERED } else { LEAST_ANSWERED_ALONE };
             let is_one_to_one = of_one.min(of_other) as f64 >= least * of_one.max(of_other) as f64;
-            if is_one_to_one && is_much(of_one, one) && is_much(of_other, other) {
+            let speaks = |wakes, program: &Program| is_much(wakes, program) && wakes >= wakes_by_itself(program);
+            if is_one_to_one && speaks(of_one, one) && speaks(of_other, other) {
                 // Who asks has less to do for a message.
                 let (asks, answers) = if one.cpu_s <= other.cpu_s { (first, second) } else { (second, first) };
                 pairs.push(Dialogue { asks, answers, messages: of_one.max(of_other) });
@@ -95,6 +96,12 @@ pub(crate) fn dialogues(programs: &[&Program], threads: &[u64]) -> Vec<Dialogue>
 fn wakes(program: &Program, by: &Program) -> u64 {
     let wakers = program.wakers.iter().flatten();
     wakers.filter(|waker| waker.program == by.name).map(|waker| waker.count).sum()
+}
+
+/// How often a program's own threads woke one another: who waits for its peers above all, at locks that they share, has no dialogue that
+/// would tell how long.
+fn wakes_by_itself(program: &Program) -> u64 {
+    wakes(program, program)
 }
 
 fn is_much(wakes: u64, program: &Program) -> bool {
@@ -133,7 +140,25 @@ impl Dialogue {
         let times = (self.messages as f64 / shared as f64).round().max(1.0) as u64;
         parts[0].messages = times * shared / asking;
         parts[1].messages = times * shared / answering;
-        parts
+        let [first, second] = parts;
+        [first.with_work_of(kinds[0]), second.with_work_of(kinds[1])]
+    }
+}
+
+impl Part {
+    /// The same with as much CPU time in all as the threads of a kind had. Who wakes others than the one it speaks with, as servers do that
+    /// hold a lock, had more of it than is told by the times up to its first wake-up.
+    fn with_work_of(mut self, kind: &KindOfThreads) -> Self {
+        let Work::Constant(all_ms) = kind.work else { return self };
+        let others = self.others.as_ref();
+        let others_ms = others.map_or(0.0, |it| it.work.mean_ms() * it.times as f64 / it.messages as f64);
+        let each_ms = all_ms / self.messages as f64 - self.after.mean_ms();
+        let factor = each_ms / (self.before.mean_ms() + others_ms);
+        if factor.is_finite() && factor > 0.0 {
+            self.before = self.before.scaled(factor);
+            self.others = self.others.map(|others| Others { work: others.work.scaled(factor), ..others });
+        }
+        self
     }
 }
 
@@ -270,12 +295,31 @@ mod tests {
             file.workload.jobs[1].process.phases[0].repeat, 2,
             "each of two clients has two of four questions under way"
         );
+        // They have the CPU time that they were seen to have, whatever their wake-ups tell of it.
+        let courses = Courses::new(&file.workload, 1, 0);
+        let work_s = |processes: std::ops::Range<u32>| {
+            let acts = processes.flat_map(|process| courses.acts(ProcessIndex(process)));
+            acts.map(|act| if let sim::Act::Work(ns) = act { ns as f64 / 1e9 } else { 0.0 }).sum::<f64>()
+        };
+        let (servers_s, clients_s) = (work_s(0..4), work_s(4..6));
+        assert!(
+            (servers_s / 0.6 - 1.0).abs() < 0.02 && (clients_s / 0.4 - 1.0).abs() < 0.02,
+            "{servers_s} {clients_s}"
+        );
     }
 
     #[test]
     fn programs_that_hardly_wake_one_another_block_by_themselves() {
         let file = of(vec![program("a", "b", 2, 100, 9_000, 0.6), program("b", "a", 2, 100, 9_000, 0.4)]);
         assert!(file.workload.jobs.iter().all(|job| job.process.phases.is_empty() && job.process.block_ms.is_some()));
+    }
+
+    #[test]
+    fn who_waits_for_its_peers_above_all_blocks_by_itself() {
+        let mut server = program("server", "client", 4, 4_000, 6_000, 0.6);
+        server.wakers.as_mut().unwrap().push(Waker { program: "server".into(), count: 5_000 });
+        let file = of(vec![server, program("client", "server", 2, 4_000, 0, 0.4)]);
+        assert!(file.workload.jobs.iter().all(|job| job.process.phases.is_empty()), "{:?}", file.workload);
     }
 
     #[test]

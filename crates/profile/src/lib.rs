@@ -3,6 +3,7 @@
 //! can gain.
 
 pub mod agreement;
+mod barriers;
 pub mod caching;
 mod call_kinds;
 pub mod collector;
@@ -25,7 +26,7 @@ pub mod trace;
 pub mod watching;
 pub mod workload;
 
-pub use agreement::{Inferred, ProgramAgreement};
+pub use agreement::{Inferred, ProgramAgreement, WaitAgreement};
 pub use collector::{Collector, Refused, Watched};
 pub use histogram::{Histogram, TimeBin};
 pub use live::{Live, Look};

@@ -1,6 +1,7 @@
 //! A profile as a workload file, which the simulator and replays take: a job for each program, or for each kind of its threads.
 
 use crate::agreement::Inferred;
+use crate::barriers::{Meetings, meetings};
 use crate::dialogue::{Others, Part, dialogues};
 use crate::kinds::{KindOfThreads, Work, at_once, is_passing, kinds_of_threads};
 use crate::profile::{EndsPercent, Profile, Program, Source};
@@ -27,8 +28,8 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     let about = format!("as profiled for {:.1} s on {} CPUs, Linux {}", profile.seconds, profile.cpus, profile.kernel);
     writeln!(text, "name = {}\nabout = {}\n", quoted(&profile.target), quoted(&about))?;
     for comment in [
-        "Not inferred: who waits for whom within a program (each blocks by itself, as long as it was seen to; two programs that wake one",
-        "another ask and answer), when threads arrived (all at the start, or when another ends), their nice values and classes, and what they do",
+        "Not inferred: who waits for whom within a program (each blocks by itself, as long as it was seen to, but for threads that meet at",
+        "barriers; two programs that wake one another ask and answer), when threads arrived (all at the start, or when another ends), their nice values and classes, and what they do",
         "to caches. Blocking of whatever kind is a semaphore here, since only that takes a process out of the run queue.",
     ] {
         writeln!(text, "# {comment}")?;
@@ -60,13 +61,21 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
         let speaking = dialogue.parts(&heavy, both.map(|program| &kinds[program][busiest[program]]));
         both.into_iter().zip(speaking).for_each(|(program, part)| parts[program] = Some(part));
     }
+    let met: Vec<Option<Meetings>> =
+        heavy.iter().zip(&parts).map(|(program, part)| part.is_none().then(|| meetings(program)).flatten()).collect();
     for (number, (program, kinds)) in heavy.iter().zip(&kinds).enumerate() {
+        if let Some(met) = &met[number] {
+            write_meetings(program, met, text)?;
+            continue;
+        }
         for (at, kind) in kinds.iter().enumerate() {
             let part = parts[number].as_ref().filter(|_| at == busiest[number]);
             write_job(profile, program, kind, part, text)?;
         }
     }
-    let jobs: Vec<usize> = kinds.iter().map(Vec::len).collect();
+    let of_meetings = |met: &Meetings| if met.alone_ms > 0.0 { 2 } else { 1 };
+    let jobs = kinds.iter().zip(&met).map(|(kinds, met)| met.as_ref().map_or(kinds.len(), of_meetings));
+    let jobs: Vec<usize> = jobs.collect();
     write!(text, "\n{}", Inferred::new(profile, &heavy, &jobs))
 }
 
@@ -121,6 +130,22 @@ fn write_job(
     writeln!(text, "\n[jobs.process.intervals.bursts]\nlength_ms = {}", written(bursts))?;
     let semaphore = 100.0 * (voluntary - synchronization) / voluntary;
     writeln!(text, "ends = {{ semaphore = {semaphore:.3}, synchronization = {:.3} }}", (100.0 - semaphore).max(0.0))
+}
+
+/// The jobs of a program whose threads meet at barriers: these threads, and before them what one does alone.
+fn write_meetings(program: &Program, meetings: &Meetings, text: &mut String) -> fmt::Result {
+    let Meetings { threads, alone_ms, rounds, work_ms } = meetings;
+    let name = quoted(&program.name);
+    if *alone_ms > 0.0 {
+        writeln!(text, "\n[[jobs]]\nname = {name}\nprocesses = 1\n# One of its threads, before it meets the others.")?;
+        writeln!(text, "\n[jobs.process]\nwork_ms = {{ constant = {alone_ms:.6} }}")?;
+    }
+    writeln!(text, "\n[[jobs]]\nname = {name}\nprocesses = {threads}\nthreads = true\narrival_ms = {alone_ms:.6}")?;
+    writeln!(text, "\n[jobs.process]\nrounds = {rounds}\n\n[[jobs.process.phases]]\nsteps = [")?;
+    for [from, to] in work_ms {
+        writeln!(text, "    {{ work = {{ uniform = [{from:.6}, {to:.6}] }} }}, \"sleeping_barrier\",")?;
+    }
+    writeln!(text, "]")
 }
 
 /// What a process does in a dialogue.

@@ -10,7 +10,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::time::TimeSpec;
 use sim::{CpuIndex, End, Interval, ProcessIndex, Workload};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
@@ -110,6 +110,10 @@ pub(crate) struct JobState {
     pub(crate) ended: AtomicU32,
     /// Barriers completed (16 bits, wrapping), processes at the barrier (24), and processes that live (24).
     barrier: AtomicU64,
+    /// How many sleep at it; when it was completed last, on the clock that counts from boot; and the word at which they sleep.
+    asleep: AtomicU32,
+    completed_ns: AtomicU64,
+    completion: AtomicU32,
 }
 
 const LIVING: u64 = 1;
@@ -130,20 +134,53 @@ impl JobState {
         self.barrier.fetch_add(LIVING, AcqRel);
     }
 
-    pub(crate) fn come_to_barrier(&self) -> Barrier {
+    /// A process comes to the barrier at `now_ns`; where it is the last, those that sleep there wake.
+    pub(crate) fn come_to_barrier(&self, now_ns: u64) -> Barrier {
         match self.change(|state| state + WAITING) {
-            (before, after) if completed(before) != completed(after) => Barrier::Complete,
+            (before, after) if completed(before) != completed(after) => {
+                self.wake_sleepers(now_ns);
+                Barrier::Complete
+            }
             (before, _) => Barrier::Waiting(completed(before)),
         }
     }
 
+    fn wake_sleepers(&self, now_ns: u64) {
+        self.completed_ns.store(now_ns, Release);
+        if self.asleep.load(SeqCst) > 0 {
+            self.completion.fetch_add(1, AcqRel);
+            // SAFETY: the word outlives the call, and waking changes nothing in memory.
+            unsafe { libc::syscall(libc::SYS_futex, self.completion.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+        }
+    }
+
+    /// Sleeps until another number of barriers than `before` is complete, until `horizon_ns` at the latest; when it was completed.
+    pub(crate) fn sleep_at_barrier(&self, before: u64, horizon_ns: u64) -> Option<u64> {
+        // Either this one sees that it is complete, or who completes it sees that this one sleeps.
+        self.asleep.fetch_add(1, SeqCst);
+        let completed_ns = loop {
+            let word = self.completion.load(Acquire);
+            if self.is_complete(before) {
+                break Some(self.completed_ns.load(Acquire));
+            }
+            if !sleep_at(&self.completion, word, horizon_ns) {
+                break None;
+            }
+        };
+        self.asleep.fetch_sub(1, SeqCst);
+        completed_ns
+    }
+
     pub(crate) fn is_complete(&self, before: u64) -> bool {
-        completed(self.barrier.load(Acquire)) != before
+        completed(self.barrier.load(SeqCst)) != before
     }
 
     /// A process ends: those at the barrier may have waited only for it.
-    pub(crate) fn exit(&self) {
-        self.change(|state| state - LIVING);
+    pub(crate) fn exit(&self, now_ns: u64) {
+        let (before, after) = self.change(|state| state - LIVING);
+        if completed(before) != completed(after) {
+            self.wake_sleepers(now_ns);
+        }
     }
 
     /// Changes the counts; a barrier at which all the living are is complete. All three counts are in one word, since a process that
@@ -154,7 +191,7 @@ impl JobState {
             if waiting > 0 && waiting == living { (state - waiting * WAITING).wrapping_add(COMPLETED) } else { state }
         };
         let changed = |state: u64| complete(by(state));
-        let result = self.barrier.fetch_update(AcqRel, Acquire, |state| Some(changed(state)));
+        let result = self.barrier.fetch_update(SeqCst, Acquire, |state| Some(changed(state)));
         // What always changes never fails.
         let (Ok(before) | Err(before)) = result;
         (before, changed(before))
@@ -204,16 +241,25 @@ impl Semaphore {
     /// Sleeps until it may be passed, and passes it, until `horizon_ns` at the latest; when it was posted last.
     pub(crate) fn wait(&self, horizon_ns: u64) -> Option<u64> {
         while !self.pass() {
-            let left = Duration::from_nanos(horizon_ns.saturating_sub(now_ns()));
-            if left.is_zero() {
+            if !sleep_at(&self.posts, 0, horizon_ns) {
                 return None;
             }
-            let left = TimeSpec::from_duration(left);
-            // SAFETY: the word and the time outlive the call; the kernel sleeps if the word is still 0.
-            unsafe { libc::syscall(libc::SYS_futex, self.posts.as_ptr(), libc::FUTEX_WAIT, 0, left.as_ref()) };
         }
         Some(self.posted_ns.load(Acquire))
     }
+}
+
+/// Sleeps as long as nobody wakes who sleeps at the word, if it still is `value`, and until `horizon_ns` at the latest; whether there is time
+/// left.
+fn sleep_at(word: &AtomicU32, value: u32, horizon_ns: u64) -> bool {
+    let left = Duration::from_nanos(horizon_ns.saturating_sub(now_ns()));
+    if left.is_zero() {
+        return false;
+    }
+    let left = TimeSpec::from_duration(left);
+    // SAFETY: the word and the time outlive the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, left.as_ref()) };
+    true
 }
 
 /// One stay.

@@ -50,11 +50,17 @@ pub(crate) struct Presence<'a> {
     seen_ns: u64,
     step_end_ns: u64,
     step_ns: u64,
+    /// The sum of those steps since then in which it was away.
+    away_ns: u64,
+    /// Whether CPU time is read only as it comes.
+    is_sparing: bool,
 }
 
 impl<'a> Presence<'a> {
-    /// Of a process that became runnable at `runnable_ns`, on the clock of [`now_ns`], and has just got a CPU.
-    pub(crate) fn new(log: Log<'a>, start_ns: u64, runnable_ns: u64) -> Self {
+    /// Of a process that became runnable at `runnable_ns`, on the clock of [`now_ns`], and has just got a CPU. Who `is_sparing` takes it for
+    /// granted that it had its CPU but where two looks are far apart, and reads its CPU time only as it comes: that is a system call, in which
+    /// the kernel sees whether a slice is over.
+    pub(crate) fn new(log: Log<'a>, start_ns: u64, runnable_ns: u64, is_sparing: bool) -> Self {
         let mut presence = Self {
             log,
             start_ns,
@@ -66,6 +72,8 @@ impl<'a> Presence<'a> {
             seen_ns: 0,
             step_end_ns: 0,
             step_ns: 0,
+            away_ns: 0,
+            is_sparing,
         };
         presence.come(runnable_ns);
         presence
@@ -76,7 +84,7 @@ impl<'a> Presence<'a> {
         let came_ns = now_ns();
         self.seen_ns = came_ns;
         let (now_ns, cpu_time_ns) = self.both_clocks();
-        let had_ns = cpu_time_ns - self.cpu_time_ns;
+        let had_ns = cpu_time_ns.saturating_sub(self.cpu_time_ns);
         self.cpu = this_cpu();
         self.cpu_time_ns = cpu_time_ns;
         self.runnable_ns = runnable_ns.min(came_ns);
@@ -90,6 +98,12 @@ impl<'a> Presence<'a> {
         self.seen_ns = now_ns;
         self.step_ns = 0;
         self.step_end_ns = now_ns;
+        self.away_ns = 0;
+    }
+
+    /// For how long it was away since the two clocks were last compared, as far as looks tell.
+    pub(crate) fn away_ns(&self) -> u64 {
+        self.away_ns
     }
 
     /// Looks at the clock.
@@ -100,6 +114,9 @@ impl<'a> Presence<'a> {
         if step_ns > self.step_ns {
             self.step_ns = step_ns;
             self.step_end_ns = now_ns;
+        }
+        if step_ns >= LEAST_AWAY_NS {
+            self.away_ns += step_ns;
         }
         self.seen_ns = now_ns;
         now_ns
@@ -123,8 +140,14 @@ impl<'a> Presence<'a> {
     /// Compares CPU time with wall time: how much there was since the last time. Where the process was away or has moved in
     /// between, one stay has ended, for this cause, and another one begun.
     pub(crate) fn settle(&mut self, cause: End) -> u64 {
-        let (now_ns, cpu_time_ns) = self.both_clocks();
-        let had_ns = cpu_time_ns - self.cpu_time_ns;
+        let (now_ns, cpu_time_ns) = if self.is_sparing {
+            let now_ns = self.look();
+            // What else was taken of it, the next reading tells.
+            (now_ns, self.cpu_time_ns + (now_ns - self.settled_ns).saturating_sub(self.away_ns))
+        } else {
+            self.both_clocks()
+        };
+        let had_ns = cpu_time_ns.saturating_sub(self.cpu_time_ns);
         let away_ns = (now_ns - self.settled_ns).saturating_sub(had_ns);
         let cpu = this_cpu();
         if away_ns >= LEAST_AWAY_NS || cpu != self.cpu {

@@ -66,6 +66,11 @@ impl Process<'_> {
         &self.arena.states[self.number]
     }
 
+    /// Whether it asks for its CPU time as rarely as it can: what runs when is then for others to watch.
+    fn is_sparing(&self) -> bool {
+        self.replay.chunk.is_some()
+    }
+
     fn locks(&self) -> &[Lock] {
         &self.arena.locks[self.job]
     }
@@ -99,7 +104,7 @@ impl Process<'_> {
         self.job_state().arrive();
         let mut execution = Execution {
             process: self,
-            presence: Presence::new(self.arena.log(self.number), start_ns, arrival_ns),
+            presence: Presence::new(self.arena.log(self.number), start_ns, arrival_ns, self.is_sparing()),
             memory,
             horizon_ns,
             credit_ns: 0,
@@ -199,10 +204,18 @@ impl Execution<'_> {
                 }
                 Act::Release(lock) => self.process.locks()[lock].release(self.process.number),
                 Act::Barrier => {
-                    if let Barrier::Waiting(before) = self.process.job_state().come_to_barrier() {
+                    let now_ns = self.presence.look();
+                    if let Barrier::Waiting(before) = self.process.job_state().come_to_barrier(now_ns) {
                         while !self.process.job_state().is_complete(before) {
                             self.attempt()?;
                         }
+                    }
+                }
+                Act::SleepingBarrier => {
+                    let now_ns = self.presence.look();
+                    if let Barrier::Waiting(before) = self.process.job_state().come_to_barrier(now_ns) {
+                        let process = self.process;
+                        self.sleep(|horizon_ns| process.job_state().sleep_at_barrier(before, horizon_ns))?;
                     }
                 }
             }
@@ -242,7 +255,14 @@ impl Execution<'_> {
             });
             self.due_ns = 0;
         }
-        while self.presence.look() - begin_ns < ns {
+        // Who was away has the rest of its work still to do. Asking for its CPU time at once would end a slice in the middle.
+        let away_before_ns = self.presence.away_ns();
+        loop {
+            let now_ns = self.presence.look();
+            let away_ns = if self.process.is_sparing() { self.presence.away_ns() - away_before_ns } else { 0 };
+            if now_ns - begin_ns >= ns + away_ns || (away_ns > 0 && now_ns >= self.horizon_ns) {
+                break;
+            }
             std::hint::spin_loop();
         }
         std::hint::spin_loop();
@@ -287,12 +307,17 @@ impl Execution<'_> {
         if semaphore.pass() {
             return Continue(());
         }
+        self.sleep(|horizon_ns| semaphore.wait(horizon_ns))
+    }
+
+    /// Sleeps until another process lets it go on, which says when that was; none of the horizon.
+    fn sleep(&mut self, until: impl Fn(u64) -> Option<u64>) -> Going {
         let left_ns = self.presence.leave(End::Semaphore);
-        match semaphore.wait(self.horizon_ns) {
+        match until(self.horizon_ns) {
             None => Break(Horizon),
-            Some(posted_ns) => {
-                // It may have been posted while this one was on its way. What waiting costs is as for who blocks.
-                self.credit_ns = self.presence.come(posted_ns.max(left_ns));
+            Some(let_go_ns) => {
+                // That may have been while this one was on its way. What sleeping costs is as for who blocks.
+                self.credit_ns = self.presence.come(let_go_ns.max(left_ns));
                 self.has_time()
             }
         }
@@ -317,7 +342,7 @@ impl Execution<'_> {
         if is_done && ended_ns < self.horizon_ns {
             process.state().ended.set(since_start_ns);
         }
-        process.job_state().exit();
+        process.job_state().exit(ended_ns);
         process.admit_next(since_start_ns);
     }
 }

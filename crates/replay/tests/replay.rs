@@ -248,6 +248,28 @@ fn locks_and_barriers_are_got_through_by_all() {
 }
 
 #[test]
+fn all_but_the_last_sleep_at_a_barrier_that_sleeps() {
+    let laps = 30;
+    let recorded = replay(
+        &format!(
+            r#"
+            name = "asleep"
+            [[jobs]]
+            name = "team"
+            processes = 4
+            [[jobs.process.phases]]
+            repeat = {laps}
+            steps = [{{ work = {{ uniform = [0.5, 3] }} }}, "sleeping_barrier"]
+            "#
+        ),
+        &["--seconds", "60", "--chunk-ms", "50"],
+    );
+    assert_eq!(recorded.json["completed"], true);
+    let count = |end: &str| recorded.stays.iter().filter(|stay| stay.end == end).count();
+    assert_eq!((count("semaphore"), count("synchronization"), count("exit")), (3 * laps, 0, 4));
+}
+
+#[test]
 fn whoever_waits_at_a_semaphore_is_woken_as_often_as_it_is_posted() {
     let recorded = replay(
         r#"

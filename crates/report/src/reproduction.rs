@@ -65,6 +65,7 @@ impl LiveView {
     /// With about three digits: other classes and machines take times of other sizes than are printed.
     fn new(live: Estimated) -> Self {
         let decimals = match live.value.abs() {
+            0.0 => 1,
             x if x >= 100.0 => 0,
             x if x >= 10.0 => 1,
             x if x >= 1.0 => 2,

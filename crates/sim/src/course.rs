@@ -169,6 +169,8 @@ pub enum Act {
     Release(usize),
     /// It waits until all living processes of its job are here.
     Barrier,
+    /// The same, out of the run queue.
+    SleepingBarrier,
 }
 
 /// What the processes of a workload do in one replicate.
@@ -240,6 +242,7 @@ impl Iterator for Acts<'_> {
                 Some(Op::Acquire(lock)) => Some(Act::Acquire(*lock)),
                 Some(Op::Release(lock)) => Some(Act::Release(*lock)),
                 Some(Op::Barrier) => Some(Act::Barrier),
+                Some(Op::SleepingBarrier) => Some(Act::SleepingBarrier),
                 Some(Op::Repeat { .. }) => None,
             };
             course.next_op(behaviour);

@@ -388,7 +388,7 @@ fn locks(job: &Job, at: &str) -> Checked {
                     }
                 }
                 Step::Post(_) => {}
-                Step::Barrier => {
+                Step::Barrier | Step::SleepingBarrier => {
                     if let Some(lock) = held.first() {
                         return Err(Fault::BarrierInLock((*lock).into()).at(at));
                     }
@@ -400,7 +400,12 @@ fn locks(job: &Job, at: &str) -> Checked {
         }
         let lengths = phase.steps.iter().filter_map(|step| match step {
             Step::Work(length) | Step::Block(length) => Some(mean_ms(length)),
-            Step::Acquire(_) | Step::Release(_) | Step::Barrier | Step::Post(_) | Step::Wait(_) => None,
+            Step::Acquire(_)
+            | Step::Release(_)
+            | Step::Barrier
+            | Step::SleepingBarrier
+            | Step::Post(_)
+            | Step::Wait(_) => None,
         });
         takes_time(lengths.sum(), &at)?;
     }

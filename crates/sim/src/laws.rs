@@ -49,7 +49,8 @@ fn phases() -> impl Strategy<Value = Vec<Phase>> {
     let work = || lengths().prop_map(Step::Work);
     let locked = (work(), work())
         .prop_map(|(before, inside)| vec![before, Step::Acquire("lock".into()), inside, Step::Release("lock".into())]);
-    let joint = work().prop_map(|work| vec![work, Step::Barrier]);
+    let barrier = prop_oneof![Just(Step::Barrier), Just(Step::SleepingBarrier)];
+    let joint = (work(), barrier).prop_map(|(work, barrier)| vec![work, barrier]);
     let asleep = (work(), lengths()).prop_map(|(work, block)| vec![work, Step::Block(block)]);
     let phase = (prop_oneof![locked, joint, asleep], 1..4_u32).prop_map(|(steps, repeat)| Phase { repeat, steps });
     prop_oneof![Just(Vec::new()), prop::collection::vec(phase, 1..3)]
@@ -260,7 +261,7 @@ proptest! {
             let count = |is: fn(&Act) -> bool| acts.iter().filter(|act| is(act)).count() as u64;
             let blocks = count(|act| matches!(act, Act::Block(_)));
             // Who waits blocks only where nobody has posted yet.
-            let most = blocks + count(|act| matches!(act, Act::Wait(_)));
+            let most = blocks + count(|act| matches!(act, Act::Wait(_) | Act::SleepingBarrier));
             let blocked = job.ends.get(&End::Semaphore).copied().unwrap_or_default();
             prop_assert!((blocks..=most).contains(&blocked), "{} of {} to {}", blocked, blocks, most);
         }
@@ -318,8 +319,10 @@ proptest! {
         for job in &mut workload.jobs {
             let block = Distribution::Constant(f64::from(block_ms));
             for step in job.process.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
-                if let Step::Block(length) = step {
-                    *length = block.clone();
+                match step {
+                    Step::Block(length) => *length = block.clone(),
+                    Step::SleepingBarrier => *step = Step::Barrier,
+                    _ => {}
                 }
             }
             job.process.block_ms = Some(block);

@@ -138,6 +138,8 @@ pub enum Step {
     Release(String),
     /// Waits, as for a lock, until all living processes of the job have come to a barrier.
     Barrier,
+    /// The same, out of the run queue: whoever comes last wakes the others.
+    SleepingBarrier,
     /// Blocks on a semaphore for so many ms, out of the run queue.
     Block(Distribution),
     /// Posts a semaphore of the workload: who has waited there for longest wakes, or the next who comes needn't wait.

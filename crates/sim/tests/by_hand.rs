@@ -182,6 +182,33 @@ fn who_has_waited_for_longest_at_a_semaphore_wakes_first_and_posts_are_kept() {
 }
 
 #[test]
+fn who_comes_last_to_a_barrier_wakes_those_that_sleep_there() {
+    let mut workload = single(&[&[Step::Work(Distribution::Constant(1.5)), Step::SleepingBarrier]]);
+    let team = &mut workload.jobs[0];
+    (team.processes, team.gap_ms, team.process.phases[0].repeat) = (3, Some(Distribution::Constant(1.0)), 2);
+    for policy in [Policy::Standard, Policy::Eevdf] {
+        let machine = Machine::named("pack:1 l3:1 core:4 pu:1").unwrap();
+        let parameters = Parameters { jitter_us: 0.0, horizon_ms: Some(100.0), ..Parameters::default() };
+        let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
+        let mut worked: Vec<(u32, u64, u64)> = Vec::new();
+        experiment.run(policy, 0, NoMemory, |i: Interval| {
+            if i.from_ns < i.until_ns {
+                worked.push((i.process.0, i.from_ns / 1_000, i.until_ns / 1_000));
+            }
+        });
+        worked.sort_unstable();
+        // A tick that leaves it where it is ends an interval, too.
+        worked.dedup_by(|later, earlier| {
+            let goes_on = later.0 == earlier.0 && later.1 == earlier.2;
+            earlier.2 = if goes_on { later.2 } else { earlier.2 };
+            goes_on
+        });
+        // They arrive 1 ms after one another. The third comes to the barrier at 3.5 ms, and goes on.
+        assert_eq!(worked, [(0, 0, 1_500), (0, 3_500, 5_000), (1, 1_000, 2_500), (1, 3_500, 5_000), (2, 2_000, 5_000)]);
+    }
+}
+
+#[test]
 fn phases_are_gone_through_as_many_times_as_there_are_rounds() {
     let work = |ms| Step::Work(Distribution::Constant(ms));
     let mut workload = single(&[&[work(1.0), Step::Block(Distribution::Constant(1.0))]]);

@@ -144,7 +144,7 @@ fn refusal(inferred: &Inferred, machine: &Machine) -> Option<String> {
     let intervals: u64 = inferred.programs.iter().map(|program| program.dispatch_intervals).sum();
     let waits = inferred.programs.iter().any(|program| {
         program.ends_percent.quantum >= LEAST_QUANTUM_PERCENT
-            || program.wait_median_ms.is_some_and(|ms| ms >= LEAST_WAIT_MS)
+            || program.wait_median_ms().is_some_and(|ms| ms >= LEAST_WAIT_MS)
     });
     if machine.usable().count() < 2 {
         Some("this machine has one CPU, so that there are no places to choose from".into())

@@ -9,7 +9,7 @@ use ::profile::trace::TraceTo;
 use ::profile::watching::profile_and_trace;
 use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, reload, text, workload};
 use anyhow::Context;
-pub(crate) use check::inferred_file;
+pub(crate) use check::{inferred_file, simulated};
 use indicatif::ProgressBar;
 use machine::Machine;
 use output::{Inputs, ResultFile};

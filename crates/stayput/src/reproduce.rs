@@ -1,5 +1,6 @@
 //! `stayput reproduce`: what a paper prints and claims, beside what we get.
 
+mod profiles;
 mod space;
 
 use crate::study::{conduct_paper, conduct_workloads};
@@ -42,7 +43,7 @@ With --live their studies are run here, as `stayput study` runs them: each has a
 stopped. Printed times are of other machines; compare ratios, and what the claims come to. The seven workloads of cache-affinity have
 a journal each, in a folder; they are run here under the kernel's own scheduler, for their times, and in a virtual machine under the
 report's schedulers and the kernel's, for their misses. Then CPUs are shared out here among jobs of its section 5, as `stayput share`
-does, for its Figure 3."
+does, for its Figure 3, and its applications are profiled, as `stayput profile` does, for its Tables II, III and IV."
 )]
 pub struct ReproduceArgs {
     /// The papers [default: all]
@@ -242,9 +243,11 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
                     let mut live = conduct_workloads(&places, &here, size, class, budget, &folder, args.quiet)?;
                     if places.contains(&Place::Here) && here.is_here() {
                         space::conduct_mixes(&mut live, class, budget, &folder, args.quiet)?;
+                        profiles::conduct_profiles(&mut live, class, &folder, args.quiet)?;
                     } else if !here.is_here() {
                         live.leave_out(
-                            "The mixes of section 5 were not played: CPUs are shared out on this machine alone.".into(),
+                            "The mixes of section 5 were not played, and the applications were not profiled: both are done on this machine alone."
+                                .into(),
                         );
                     }
                     anyhow::Ok(live)

@@ -236,7 +236,8 @@ const AN_HOUR_MS: f64 = 3_600_000.0;
 /// `parameters` with a horizon where some process may wait for another at a lock, barrier or semaphore, unless it has one.
 pub(crate) fn with_horizon(parameters: Parameters, workload: &Workload) -> Parameters {
     let mut steps = workload.jobs.iter().flat_map(|job| &job.process.phases).flat_map(|phase| &phase.steps);
-    let waits = steps.any(|step| matches!(step, Step::Acquire(_) | Step::Barrier | Step::Wait(_)));
+    let waits =
+        steps.any(|step| matches!(step, Step::Acquire(_) | Step::Barrier | Step::SleepingBarrier | Step::Wait(_)));
     Parameters { horizon_ms: parameters.horizon_ms.or(waits.then_some(AN_HOUR_MS)), ..parameters }
 }
 

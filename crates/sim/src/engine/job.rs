@@ -31,9 +31,10 @@ pub(crate) struct Job<'a> {
     pub living: u32,
     /// Who holds each lock.
     holders: Vec<Option<ProcessIndex>>,
-    /// Processes at the barrier, and barriers completed.
+    /// Processes at the barrier, barriers completed, and who sleeps at this one.
     at_barrier: u32,
     barriers: u32,
+    sleepers: Vec<ProcessIndex>,
     pub tally: Tally,
 }
 
@@ -70,6 +71,7 @@ impl<'a> Job<'a> {
             holders: vec![None; job.locks.len()],
             at_barrier: 0,
             barriers: 0,
+            sleepers: Vec::new(),
             tally: Tally::default(),
         }
     }
@@ -96,10 +98,17 @@ impl<'a> Job<'a> {
                     Barrier::Waiting(before) if before == self.barriers => return Outlook::Wait,
                     Barrier::Waiting(_) => *barrier = Barrier::Outside,
                     Barrier::Outside => {
-                        self.at_barrier += 1;
-                        if !self.complete_barrier() {
-                            *barrier = Barrier::Waiting(self.barriers);
+                        if !self.come_to_barrier(barrier, semaphores) {
                             return Outlook::Wait;
+                        }
+                    }
+                },
+                Op::SleepingBarrier => match *barrier {
+                    Barrier::Waiting(before) if before == self.barriers => return Outlook::Block,
+                    Barrier::Waiting(_) => *barrier = Barrier::Outside,
+                    Barrier::Outside => {
+                        if !self.come_to_barrier(barrier, semaphores) {
+                            return Outlook::Block;
                         }
                     }
                 },
@@ -115,22 +124,42 @@ impl<'a> Job<'a> {
     }
 
     /// A process is done: what it held is free, and those at the barrier may have waited for it alone.
-    pub fn lose(&mut self, index: ProcessIndex) {
+    pub fn lose(&mut self, index: ProcessIndex, semaphores: &mut Semaphores) {
         for holder in self.holders.iter_mut().filter(|holder| **holder == Some(index)) {
             *holder = None;
         }
         self.living -= 1;
         if self.at_barrier > 0 {
-            self.complete_barrier();
+            self.complete_barrier(semaphores);
         }
     }
 
-    /// Whether all that live are at the barrier, which then is completed.
-    fn complete_barrier(&mut self) -> bool {
+    /// A process comes to the barrier; whether it completes it.
+    fn come_to_barrier(&mut self, barrier: &mut Barrier, semaphores: &mut Semaphores) -> bool {
+        self.at_barrier += 1;
+        let is_complete = self.complete_barrier(semaphores);
+        if !is_complete {
+            *barrier = Barrier::Waiting(self.barriers);
+        }
+        is_complete
+    }
+
+    /// A process goes to sleep at the barrier; whether that isn't complete yet.
+    pub fn sleep_at_barrier(&mut self, index: ProcessIndex, barrier: &mut Barrier) -> bool {
+        let is_complete = std::mem::take(barrier) != Barrier::Waiting(self.barriers);
+        if !is_complete {
+            self.sleepers.push(index);
+        }
+        !is_complete
+    }
+
+    /// Whether all that live are at the barrier, which then is completed: those that sleep there wake.
+    fn complete_barrier(&mut self, semaphores: &mut Semaphores) -> bool {
         let is_complete = self.at_barrier == self.living;
         if is_complete {
             self.at_barrier = 0;
             self.barriers += 1;
+            self.sleepers.drain(..).for_each(|sleeper| semaphores.wake(sleeper));
         }
         is_complete
     }

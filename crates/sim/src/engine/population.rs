@@ -91,6 +91,8 @@ impl<'a> Population<'a> {
             jobs.push(job);
         }
         let (equals, group_of_job) = experiment.workload.equal_processes();
+        let mut ops = experiment.behaviours.iter().flat_map(|behaviour| &behaviour.ops);
+        let has_sleepers = ops.any(|op| matches!(op, Op::SleepingBarrier));
         Self {
             jobs,
             histories: vec![History::default(); processes.len()],
@@ -99,7 +101,7 @@ impl<'a> Population<'a> {
             equals: equals.into_iter().map(|group| (group, None)).collect(),
             group_of_job,
             wakes: wakes.into(),
-            semaphores: Semaphores::new(experiment.workload.semaphores().len()),
+            semaphores: Semaphores::new(experiment.workload.semaphores().len(), has_sleepers),
             runnable: 0,
             counts: Counts::default(),
         }
@@ -197,6 +199,14 @@ impl<'a> Population<'a> {
             }
             return self.wakes.push(Reverse((now_ns, index)));
         }
+        if matches!(process.course.op(job.behaviour), Some(Op::SleepingBarrier)) {
+            process.course.next_op(job.behaviour);
+            // At this very moment the last one may have come.
+            if !job.sleep_at_barrier(index, &mut self.histories[index.at()].barrier) {
+                self.wakes.push(Reverse((now_ns, index)));
+            }
+            return;
+        }
         let block_ns = process.course.block_ns(job.behaviour);
         self.wakes.push(Reverse((now_ns.saturating_add(block_ns), index)));
     }
@@ -218,7 +228,10 @@ impl<'a> Population<'a> {
         self.histories[index.at()].ended_ns = Some(now_ns);
         let number = self.processes[index.at()].course.job as usize;
         let job = &mut self.jobs[number];
-        job.lose(index);
+        job.lose(index, &mut self.semaphores);
+        while let Some(woken) = self.semaphores.take_woken() {
+            self.wakes.push(Reverse((now_ns, woken)));
+        }
         if job.next < job.processes.end {
             let next = ProcessIndex(job.next);
             job.next += 1;

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(crate) struct Semaphores {
     all: Vec<Semaphore>,
+    /// Whether processes sleep at barriers besides, from which others wake them.
+    has_sleepers: bool,
     /// Who wakes since they were last asked for.
     woken: Vec<ProcessIndex>,
 }
@@ -21,13 +23,13 @@ struct Semaphore {
 
 impl Semaphores {
     /// So many, of which none has been posted.
-    pub(crate) fn new(count: usize) -> Self {
-        Self { all: vec![Semaphore::default(); count], woken: Vec::new() }
+    pub(crate) fn new(count: usize, has_sleepers: bool) -> Self {
+        Self { all: vec![Semaphore::default(); count], has_sleepers, woken: Vec::new() }
     }
 
-    /// Whether there are none.
+    /// Whether no process ever wakes another.
     pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.is_empty() && !self.has_sleepers
     }
 
     /// Who has waited for longest wakes; where nobody waits, the next one needn't.
@@ -45,6 +47,11 @@ impl Semaphores {
         let may_pass = *posts > 0;
         *posts = posts.saturating_sub(1);
         may_pass
+    }
+
+    /// A process wakes that waits elsewhere.
+    pub(crate) fn wake(&mut self, process: ProcessIndex) {
+        self.woken.push(process);
     }
 
     /// A process waits, having been told that it may not pass.

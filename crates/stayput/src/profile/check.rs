@@ -2,8 +2,8 @@
 
 use crate::simulate::kernel::{Kernel, with_kernel};
 use crate::{FAILURE, SUCCESS, UsageError};
-use ::profile::agreement::{LEAST_JUDGED_SHARE, MOST_DISTANCE, MOST_POINTS};
-use ::profile::{Inferred, Profile, ProgramAgreement, Target};
+use ::profile::agreement::{LEAST_JUDGED_SHARE, LEAST_WAIT_MS, MOST_DISTANCE, MOST_POINTS};
+use ::profile::{Inferred, Profile, ProgramAgreement, Target, WaitAgreement};
 use anyhow::Context;
 use machine::Machine;
 use sim::{Experiment, Parameters, Policy, WorkloadFile};
@@ -49,11 +49,7 @@ pub(crate) fn inferred_file(path: &Path, machine: &Machine) -> anyhow::Result<(W
 pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
     let machine = Machine::host()?;
     let (file, inferred) = inferred_file(path, &machine)?;
-    let parameters = Parameters { horizon_ms: Some(inferred.seconds * 1e3), ..file.parameters.clone() };
-    let parameters = with_kernel(parameters, Some(Kernel::Here), &[Policy::Eevdf])?;
-    let workload = inferred.beside_others(&file.workload);
-    let experiment = Experiment::new(&machine, &workload, &parameters).map_err(UsageError::from)?;
-    let simulated = inferred.simulated(&experiment, &workload, REPLICATES);
+    let simulated = simulated(&file, &inferred, &machine)?;
     let replayed = replayed(path, &inferred, &machine);
     let mut judged = simulated.iter().filter(|agreement| agreement.is_judged);
     let agrees = judged.all(ProgramAgreement::agrees) && replayed.as_ref().is_ok_and(ProgramAgreement::agrees);
@@ -61,6 +57,19 @@ pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
         crate::print(&text(path, &inferred, &simulated, replayed.as_ref()))?;
     }
     Ok(if agrees { SUCCESS } else { FAILURE })
+}
+
+/// The workload simulated on this machine under its own kernel's scheduler, for as long as it was profiled.
+pub(crate) fn simulated(
+    file: &WorkloadFile,
+    inferred: &Inferred,
+    machine: &Machine,
+) -> anyhow::Result<Vec<ProgramAgreement>> {
+    let parameters = Parameters { horizon_ms: Some(inferred.seconds * 1e3), ..file.parameters.clone() };
+    let parameters = with_kernel(parameters, Some(Kernel::Here), &[Policy::Eevdf])?;
+    let workload = inferred.beside_others(&file.workload);
+    let experiment = Experiment::new(machine, &workload, &parameters).map_err(UsageError::from)?;
+    Ok(inferred.simulated(&experiment, &workload, REPLICATES))
 }
 
 /// The workload replayed on this machine, and that profiled.
@@ -106,13 +115,11 @@ fn text(
     );
     // Writing to a string can't fail.
     let _ = writeln!(text, "\nSimulated under eevdf, {REPLICATES} times: profiled > given back");
-    header(&mut text);
-    simulated.iter().for_each(|agreement| row(agreement, REPLICATES, &mut text));
+    tables(simulated, REPLICATES, &mut text);
     match replayed {
         Ok(agreement) => {
             let _ = writeln!(text, "\nReplayed by the running kernel, all programs together");
-            header(&mut text);
-            row(agreement, 1, &mut text);
+            tables(std::slice::from_ref(agreement), 1, &mut text);
         }
         Err(why) => {
             let _ = writeln!(text, "\nNot replayed: {why:#}");
@@ -120,11 +127,40 @@ fn text(
     }
     let _ = writeln!(
         text,
-        "\nAgreement is a distance of intervals (Kolmogorov's) of at most {MOST_DISTANCE:.2}, and shares of what\nends them within {MOST_POINTS} points. \
-         Programs with less than {:.0} % of the CPU time are judged among all.",
+        "\nAgreement is a distance (Kolmogorov's) of at most {MOST_DISTANCE:.2}, of waits from {LEAST_WAIT_MS} ms on, and shares\nof what \
+         ends intervals within {MOST_POINTS} points. Programs with less than {:.0} % of the CPU time are judged\namong all. The exit code is \
+         that of intervals and their ends.",
         100.0 * LEAST_JUDGED_SHARE
     );
     text
+}
+
+/// Intervals and their ends, then waits, of each program.
+fn tables(agreements: &[ProgramAgreement], replicates: u32, text: &mut String) {
+    header(text);
+    agreements.iter().for_each(|agreement| row(agreement, replicates, text));
+    let waits = agreements.iter().filter_map(|agreement| Some((agreement, agreement.waits?)));
+    let lines: Vec<String> = waits.map(|(agreement, waits)| waits_line(agreement, &waits)).collect();
+    if !lines.is_empty() {
+        let _ = writeln!(text, "{:NAME$} {:>21} {:>8} {:>8}", "", "median wait, ms", "distance", "agrees");
+        text.push_str(&lines.concat());
+    }
+}
+
+fn waits_line(agreement: &ProgramAgreement, waits: &WaitAgreement) -> String {
+    let [measured, given_back] = waits.median_ms;
+    let medians = format!("{measured:.3} > {given_back:.3}");
+    let agrees = yes_or_no(waits.agrees());
+    format!("{:NAME$} {medians:>21} {:>8.3} {agrees:>8}\n", name(agreement), waits.distance)
+}
+
+/// What a program is called in a row.
+fn name(agreement: &ProgramAgreement) -> String {
+    agreement.name.chars().filter(|c| !c.is_control()).take(NAME).collect()
+}
+
+fn yes_or_no(agrees: bool) -> &'static str {
+    if agrees { "yes" } else { "no" }
 }
 
 fn header(text: &mut String) {
@@ -138,14 +174,14 @@ fn header(text: &mut String) {
 fn row(agreement: &ProgramAgreement, replicates: u32, text: &mut String) {
     let [measured, given_back] = agreement.intervals;
     let shares = |[measured, given_back]: [f64; 2]| format!("{measured:.1} > {given_back:.1}");
-    let name: String = agreement.name.chars().filter(|c| !c.is_control()).take(NAME).collect();
     let _ = writeln!(
         text,
-        "{name:NAME$} {:>15} {:>8.3} {:>13} {:>13} {:>8}",
+        "{:NAME$} {:>15} {:>8.3} {:>13} {:>13} {:>8}",
+        name(agreement),
         format!("{measured} > {}", given_back / u64::from(replicates)),
         agreement.distance,
         shares(agreement.quantum_percent),
         shares(agreement.blocked_percent),
-        if agreement.agrees() { "yes" } else { "no" }
+        yes_or_no(agreement.agrees())
     );
 }

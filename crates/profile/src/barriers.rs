@@ -1,0 +1,188 @@
+//! Threads of a program that meet at barriers, as those of OpenMP do: whoever comes last wakes all others.
+//!
+//! A profile sees who sleeps and who wakes, not barriers. So what is written is as many barriers as those that sleep at them tell, and work
+//! between them. Between two barriers all threads have about as much: programs that meet at barriers share their work out evenly.
+
+use crate::histogram::{Histogram, TimeBin};
+use crate::profile::{Program, ThreadRow, Waker};
+use crate::survival::{Distribution, product_limit};
+
+/// Fewer threads that wake one another may as well hand something to and fro.
+const LEAST_THREADS: u64 = 3;
+
+/// Wake-ups by its own threads below which a program has no barriers.
+const LEAST_WAKES: u64 = 30;
+
+/// Share of a program's times of blocking, from 0 to 1, that its own threads end at least.
+const LEAST_SHARE: f64 = 0.75;
+
+/// Of the others, the share that whoever wakes any at all wakes on average at least, from 0 to 1: those that still run when the last one comes
+/// are woken by nobody.
+const LEAST_WOKEN: f64 = 0.5;
+
+/// Different lengths of work at most, and the share of all, from 0 to 1, that the longest doesn't exceed.
+const MOST_LENGTHS: u64 = 16;
+const MOST_SHARE: f64 = 0.995;
+
+/// How much more CPU time the busiest thread has than the others before that is work of its own, as a factor.
+const ALONE_FACTOR: f64 = 1.2;
+
+/// What the threads of a program do that meet at barriers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Meetings {
+    pub threads: u64,
+    /// Work that one of them has done alone before, in ms; 0 where all have about as much.
+    pub alone_ms: f64,
+    /// How often each goes through all lengths.
+    pub rounds: u64,
+    /// Work up to each barrier of a round, between two lengths in ms.
+    pub work_ms: Vec<[f64; 2]>,
+}
+
+/// The barriers at which all threads of a program meet; none where they don't.
+pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
+    let rows: Vec<&ThreadRow> = program.by_thread.iter().filter(|row| row.cpu_s > 0.0).collect();
+    let bursts = |row: &ThreadRow| row.bursts.iter().map(|bin| bin.count).sum::<u64>();
+    let most = rows.iter().map(|row| bursts(row)).max()?;
+    let is_team = rows.iter().all(|row| row.pid == rows[0].pid && 2 * bursts(row) >= most);
+    let threads = rows.len() as u64;
+    if threads < LEAST_THREADS || !is_team || program.threads_without_row > 0 {
+        return None;
+    }
+    let histograms = &program.histograms;
+    let others = threads - 1;
+    let own = program.wakers.iter().flatten().filter(|waker| waker.program == program.name);
+    let woken: u64 = own.map(|waker| waker.count).sum();
+    let wake_ups = histograms.before_wake.count + histograms.between_wakes.count;
+    let at_once = wake_ups as f64 / histograms.before_wake.count.max(1) as f64;
+    let is_met = !is_someone_else_awaited(program, woken)
+        && woken >= LEAST_WAKES
+        && histograms.block_by_thread.count as f64 >= LEAST_SHARE * histograms.block.count as f64
+        && at_once >= LEAST_WOKEN * others as f64;
+    if !is_met {
+        return None;
+    }
+    let most_ms = 1e3 * rows.iter().map(|row| row.cpu_s).fold(0.0, f64::max);
+    let mut each_ms = (1e3 * program.cpu_s - most_ms) / others as f64;
+    let mut alone_ms = most_ms - each_ms;
+    if most_ms <= ALONE_FACTOR * each_ms {
+        (each_ms, alone_ms) = (1e3 * program.cpu_s / threads as f64, 0.0);
+    }
+    let barriers = (histograms.block.count as f64 / others as f64).round().max(1.0);
+    // Who sleeps at two barriers one after the other works a whole burst in between; who wakes the others, the parts of one.
+    let lengths = merged(&[&histograms.burst_alone, &histograms.before_wake, &histograms.after_wake]);
+    let lengths = product_limit(&lengths, &Histogram::default());
+    let number = MOST_LENGTHS.min(barriers as u64);
+    // The very longest are of who is alone.
+    let share = |at: u64| (at as f64 / number as f64).min(MOST_SHARE);
+    let work_ms: Vec<[f64; 2]> =
+        (0..number).map(|at| [share(at), share(at + 1)].map(|share| quantile_ms(&lengths, share))).collect();
+    let rounds = (barriers / number as f64).round().max(1.0);
+    // There is as much work in all as was seen.
+    let seen_ms = work_ms.iter().map(|[from, to]| f64::midpoint(*from, *to)).sum::<f64>() * rounds;
+    let factor = each_ms / seen_ms;
+    // Long ones don't follow one another.
+    let stride = (1..number).rev().find(|stride| gcd(*stride, number) == 1 && *stride * 2 <= number).unwrap_or(1);
+    let in_turn = (0..number).map(|at| work_ms[(at * stride % number) as usize].map(|ms| ms * factor));
+    Some(Meetings { threads, alone_ms, rounds: rounds as u64, work_ms: in_turn.collect() })
+}
+
+/// Whether it is woken as often by another program as by its own threads.
+fn is_someone_else_awaited(program: &Program, own: u64) -> bool {
+    let is_other = |waker: &&Waker| waker.program != program.name && waker.program != Waker::INTERRUPTS;
+    program.wakers.iter().flatten().filter(is_other).any(|waker| waker.count >= own)
+}
+
+/// All lengths of several histograms.
+fn merged(all: &[&Histogram]) -> Histogram {
+    let bins: Vec<TimeBin> = all.iter().flat_map(|histogram| histogram.bins.iter().copied()).collect();
+    Histogram { count: bins.iter().map(|bin| bin.count).sum(), bins, ..Histogram::default() }
+}
+
+/// The length that a share of all, from 0 to 1, doesn't exceed.
+fn quantile_ms(lengths: &Distribution, share: f64) -> f64 {
+    let wanted = share * lengths.percent.iter().sum::<f64>();
+    let mut below = 0.0;
+    for (edges, percent) in lengths.edges_ms.windows(2).zip(&lengths.percent) {
+        if below + percent >= wanted && *percent > 0.0 {
+            return edges[0] + (edges[1] - edges[0]) * ((wanted - below) / percent).clamp(0.0, 1.0);
+        }
+        below += percent;
+    }
+    lengths.edges_ms.last().copied().unwrap_or_default()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(ms: f64, count: u64) -> Histogram {
+        let bin = TimeBin { from_us: ms * 1e3, to_us: ms * 1.1e3, count };
+        Histogram { count, bins: vec![bin], ..Histogram::default() }
+    }
+
+    fn row(tid: i32, cpu_s: f64) -> ThreadRow {
+        ThreadRow {
+            pid: 1,
+            tid,
+            name: "team".into(),
+            cpu_s,
+            switches: 150,
+            migrations: 0,
+            wait_s: 0.0,
+            block_s: 0.0,
+            bursts: times(2.0, 150).bins,
+            blocks: Vec::new(),
+            last_burst_ms: 0.0,
+            quantum_percent: 0.0,
+        }
+    }
+
+    /// So many threads that met at 200 barriers, each time after some 2 ms of work, as whoever comes last wakes `at_once` others; one of them
+    /// has worked for `alone_s` before.
+    fn program(threads: u64, at_once: u64, alone_s: f64) -> Program {
+        let work_s = 200.0 * 2.1e-3;
+        let row = |tid: u64| row(tid as i32, work_s + if tid == 1 { alone_s } else { 0.0 });
+        Program {
+            name: "team".into(),
+            threads,
+            cpu_s: threads as f64 * work_s + alone_s,
+            wakers: Some(vec![Waker { program: "team".into(), count: 200 * at_once }]),
+            by_thread: (1..=threads).map(row).collect(),
+            histograms: crate::profile::Histograms {
+                block: times(1.0, 600),
+                block_by_thread: times(1.0, 600),
+                burst_alone: times(2.0, 400),
+                before_wake: times(2.0, 200),
+                between_wakes: times(0.001, 200 * (at_once - 1)),
+                after_wake: times(2.0, 200),
+                ..Default::default()
+            },
+            ..Program::default()
+        }
+    }
+
+    #[test]
+    fn those_that_one_wakes_all_at_once_meet_at_barriers() {
+        let met = meetings(&program(4, 3, 0.0)).unwrap();
+        assert_eq!((met.threads, met.alone_ms), (4, 0.0));
+        assert_eq!(met.rounds * met.work_ms.len() as u64, 208, "whole rounds of 16");
+        let all_ms = met.work_ms.iter().map(|[from, to]| f64::midpoint(*from, *to)).sum::<f64>() * met.rounds as f64;
+        assert!((all_ms / (200.0 * 2.1) - 1.0).abs() < 1e-9, "as much work as was seen: {all_ms}");
+        assert!(met.work_ms.iter().all(|[from, to]| from <= to && (1.7..2.3).contains(from)), "{met:?}");
+        // One that is woken at a time may as well be handed something.
+        assert_eq!(meetings(&program(4, 1, 0.0)), None);
+        assert_eq!(meetings(&program(2, 3, 0.0)), None);
+        let asked = Waker { program: "client".into(), count: 600 };
+        let mut server = program(4, 3, 0.0);
+        server.wakers.as_mut().unwrap().push(asked);
+        assert_eq!(meetings(&server), None);
+        let begun_alone = meetings(&program(4, 3, 0.3)).unwrap();
+        assert!((begun_alone.alone_ms - 300.0).abs() < 1e-6, "{begun_alone:?}");
+        assert_eq!(begun_alone.work_ms, met.work_ms);
+    }
+}
