@@ -744,11 +744,14 @@ static __always_inline bool is_sending(struct task_struct *task) {
     return kind == CALL_NETWORK;
 }
 
-/* Who has this CPU; what is read of it is not trusted where the kernel allows that. */
-static __always_inline struct task_struct *task_here(struct cpu *here) {
-    if (!bpf_ksym_exists(bpf_rdonly_cast))
-        return bpf_get_current_task_btf();
-    return task_at(here->task ? here->task : bpf_get_current_task());
+/* Where the kernel keeps who has this CPU, by an address on the stack on which it works. Who came
+ * at the last switch need not be it: some switches are not told. */
+static __always_inline u64 task_here(struct cpu *here, u64 address) {
+#if defined(__TARGET_ARCH_x86)
+    if (here->task && address - (u64)task_at(here->task)->stack < STACK_BYTES)
+        return here->task;
+#endif
+    return bpf_get_current_task();
 }
 
 /* Counts that a thread wakes `task`. */
@@ -771,17 +774,14 @@ static __always_inline void count_act(struct thread *thread, struct cpu *here,
 }
 
 /* Who wakes `woken` on this CPU now, plus 1. */
-static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct cpu *here,
-                                      struct thread *woken) {
+static __always_inline u32 waker_here(u64 *ctx, u64 address, struct task_struct *task, u32 slot,
+                                      struct cpu *here, struct thread *woken) {
     struct task_struct *wakee = (void *)ctx[0];
-    /* By way of a map, the verifier takes it as a number. */
-    *(volatile u64 *)&here->address = (u64)ctx;
-    enum context context = context_of(task, *(volatile u64 *)&here->address);
+    enum context context = context_of(task, address);
     if (context == CONTEXT_UNKNOWN)
         __sync_fetch_and_add(&unknown_contexts, 1);
     if (context == CONTEXT_INTERRUPT && !is_sending(task))
         return WAKER_INTERRUPT + 1;
-    u32 slot = here->slot;
     struct thread *thread = NULL;
     if (slot) {
         slot--;
@@ -812,8 +812,19 @@ static __always_inline int woken(u64 *ctx) {
         return 0; /* It has never left the run queue. */
     if (!registers_offset)
         find_registers(bpf_get_current_task_btf());
-    struct task_struct *waking = task_here(here);
-    u32 waker = waker_here(ctx, waking, here, thread);
+    /* By way of a map, the verifier takes it as a number. */
+    *(volatile u64 *)&here->address = (u64)ctx;
+    u64 address = *(volatile u64 *)&here->address;
+    struct task_struct *waking;
+    u32 slot_here = 0;
+    if (bpf_ksym_exists(bpf_rdonly_cast)) {
+        u64 current = task_here(here, address);
+        waking = task_at(current);
+        slot_here = current == here->task ? here->slot : 0;
+    } else {
+        waking = bpf_get_current_task_btf();
+    }
+    u32 waker = waker_here(ctx, address, waking, slot_here, here, thread);
     if (phase == PHASE_RUNNING) {
         /* It is about to block, and may have done so when the kernel looks again. */
         thread->early_waker_tid = waking->pid;

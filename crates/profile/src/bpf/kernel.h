@@ -234,15 +234,18 @@ enum context {
     CONTEXT_INTERRUPT,
 };
 
+#if defined(__TARGET_ARCH_x86)
+#define STACK_BYTES 16384
+#endif
+
 /* What the CPU on which `task` is does now, by an address on the stack that it does it on. */
 static __always_inline enum context context_of(struct task_struct *task, u64 address) {
 #if defined(__TARGET_ARCH_x86)
-    const u64 stack_bytes = 16384;
     u64 argument;
     /* Interrupts have a stack of their own, unless they find the thread outside of the kernel. Then
      * they are on its own, and its saved registers tell of no system call; no more do they in a
      * page fault, in which hardly anybody is woken, and in a thread whose end began there. */
-    if (address - (u64)task->stack >= stack_bytes)
+    if (address - (u64)task->stack >= STACK_BYTES)
         return CONTEXT_INTERRUPT;
     if (task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_EXITING))
         return CONTEXT_THREAD;
