@@ -462,8 +462,8 @@ fn what_runs_already_is_found_and_followed() {
 }
 
 fn who_ends_meanwhile_ends_its_profile() {
-    // Longer than it takes to load the collector.
-    let mut child = Command::new("sleep").arg("2").spawn().unwrap();
+    // Longer than it takes to load the collector on a busy machine.
+    let mut child = Command::new("sleep").arg("8").spawn().unwrap();
     let target = Target::Running(launch::Target::process(child.id() as i32).unwrap());
     let profiled = profile(&target, None, &Machine::host().unwrap()).unwrap();
     child.wait().unwrap();
