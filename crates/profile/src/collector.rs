@@ -94,27 +94,40 @@ const CAP_BPF: u32 = 39;
 /// The number of the first PID namespace's file.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Whether this process may count in the kernel.
+/// By what a process may count in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// CAP_SYS_ADMIN, which root has.
+    Root,
+    /// CAP_BPF and CAP_PERFMON.
+    Capabilities,
+}
+
+/// By what this process may count in the kernel.
 ///
 /// # Errors
 /// What is missing.
-pub fn check() -> Result<(), Refused> {
+pub fn check() -> Result<Right, Refused> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err(Refused(
             "this kernel has no description of its types, /sys/kernel/btf/vmlinux: it must be built with CONFIG_DEBUG_INFO_BTF".into(),
         ));
     }
     let has = process::has_capability;
-    if !(has(CAP_SYS_ADMIN) || has(CAP_BPF) && has(CAP_PERFMON)) {
-        return Err(Refused("counting in the kernel takes root, or CAP_BPF and CAP_PERFMON".into()));
-    }
+    let right = match (has(CAP_SYS_ADMIN), has(CAP_BPF) && has(CAP_PERFMON)) {
+        (true, _) => Right::Root,
+        (false, true) => Right::Capabilities,
+        (false, false) => {
+            return Err(Refused("counting in the kernel takes root, or CAP_BPF and CAP_PERFMON".into()));
+        }
+    };
     // Threads have other numbers in the kernel than in a namespace.
     match fs::read_link("/proc/self/ns/pid") {
         Ok(namespace) if namespace != Path::new(FIRST_PID_NAMESPACE) => Err(Refused(
             "this is a PID namespace (a container), in which threads have other numbers than in the kernel: profile from the host"
                 .into(),
         )),
-        _ => Ok(()),
+        _ => Ok(right),
     }
 }
 

@@ -19,11 +19,15 @@ impl ProgramStats {
 
     /// Counts in each histogram what the kernel's side has counted in one for several.
     pub fn complete(&mut self) {
-        let whole = std::mem::replace(&mut self.whole_bursts, bytemuck::Zeroable::zeroed());
+        let alone = std::mem::replace(&mut self.whole_alone, bytemuck::Zeroable::zeroed());
+        self.acts[ACT_ALONE as usize].add(&alone);
+        let mut whole = std::mem::replace(&mut self.whole_bursts, bytemuck::Zeroable::zeroed());
+        whole.add(&alone);
         self.intervals.add(&whole);
         self.bursts.add(&whole);
-        let wakes = self.wakes;
+        let (wakes, woken_blocks) = (self.wakes, self.woken_blocks);
         self.waits.add(&wakes);
+        self.blocks.add(&woken_blocks);
     }
 
     /// Adds what another CPU, or thread, has counted.

@@ -108,6 +108,15 @@ impl Records {
     }
 }
 
+/// Whether the kernel records switches of one's own commands.
+///
+/// # Errors
+/// As [`Records::open`].
+pub(crate) fn check() -> io::Result<()> {
+    let own = Tid(nix::unistd::gettid().as_raw());
+    Records::open(own).map(drop)
+}
+
 fn ring(starter: Tid, cpu: u32) -> io::Result<Sampler> {
     let mut builder = Builder::new(Software::DUMMY);
     builder

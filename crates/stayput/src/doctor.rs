@@ -1,6 +1,8 @@
 //! `stayput doctor`: what this machine can and can't measure, what disturbs it, and what would help.
 
 use machine::{CpuState, Kind, Machine};
+use profile::Means;
+use profile::collector::Right;
 use serde::Serialize;
 use std::time::Duration;
 use study::host::{LOAD_TO_TELL, STEAL_TO_TELL};
@@ -133,7 +135,7 @@ fn machine_findings(machine: &Machine) -> Vec<Finding> {
 }
 
 /// What Stayput measures and schedules with, and whether it works here.
-fn tool_findings() -> [Finding; 4] {
+fn tool_findings() -> [Finding; 5] {
     let tool = |topic, found: Result<String, String>, otherwise, help| match found {
         Ok(found) => Finding::good(topic, found),
         Err(reason) => Finding::new(topic, otherwise, reason, help),
@@ -167,7 +169,34 @@ fn tool_findings() -> [Finding; 4] {
             Grade::Missing,
             "`stayput sched` needs it; `stayput run --place` and `stayput simulate` work without",
         ),
+        profile_finding(&Means::find()),
     ]
+}
+
+/// Whether programs can be profiled, and by what.
+fn profile_finding(means: &Means) -> Finding {
+    let topic = "profiles";
+    match means {
+        Means::Kernel(right) => {
+            let by = match right {
+                Right::Root => "as root",
+                Right::Capabilities => "by CAP_BPF and CAP_PERFMON",
+            };
+            Finding::good(topic, format!("any program, counted in the kernel (BPF, BTF; {by})"))
+        }
+        Means::Records(refused) => Finding::new(
+            topic,
+            Grade::Limited,
+            format!("one's own commands, by records of switches (perf_event_open): {refused}"),
+            "why threads block, who wakes them and what runs in between is told by `sudo stayput profile`",
+        ),
+        Means::None { kernel, records } => Finding::new(
+            topic,
+            Grade::Missing,
+            format!("{kernel}; and the kernel refuses records of switches (perf_event_open): {records}"),
+            "`stayput profile` needs one of the two; containers: --cap-add BPF --cap-add PERFMON --pid=host",
+        ),
+    }
 }
 
 /// What disturbs studies on a machine with so many usable CPUs, seen between two looks at it.
@@ -221,4 +250,31 @@ fn disturbances(before: &HostState, after: &HostState, cpus: usize) -> Vec<Findi
         Finding::new("control group", Grade::Limited, found, help)
     }));
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::Refused;
+
+    #[test]
+    fn profiles_are_told_by_what_they_are_made() {
+        let refused = || Refused("counting in the kernel takes root".into());
+        let by_records = profile_finding(&Means::Records(refused()));
+        assert_eq!(
+            text(&[
+                profile_finding(&Means::Kernel(Right::Root)),
+                profile_finding(&Means::Kernel(Right::Capabilities)),
+                profile_finding(&Means::None {
+                    kernel: refused(),
+                    records: std::io::ErrorKind::PermissionDenied.into()
+                }),
+            ]),
+            "ok profiles  any program, counted in the kernel (BPF, BTF; as root)\n\
+             ok profiles  any program, counted in the kernel (BPF, BTF; by CAP_BPF and CAP_PERFMON)\n\
+             -  profiles  counting in the kernel takes root; and the kernel refuses records of switches (perf_event_open): \
+             permission denied\n             `stayput profile` needs one of the two; containers: --cap-add BPF --cap-add PERFMON --pid=host\n"
+        );
+        assert!(by_records.grade == Grade::Limited && by_records.found.ends_with("counting in the kernel takes root"));
+    }
 }

@@ -207,8 +207,8 @@ static __always_inline u32 bin_of(u64 ns) {
     return opaque((doublings << STEPS_LOG2) + (units >> doublings));
 }
 
-static __always_inline void record(struct times *times, u64 ns) {
-    u32 bin = bin_of(ns);
+/* A time that is in this bin. */
+static __always_inline void record_in(struct times *times, u32 bin, u64 ns) {
     if (bin < BINS)
         add(&times->counts[bin], 1);
     add(&times->total_ns, ns);
@@ -216,29 +216,22 @@ static __always_inline void record(struct times *times, u64 ns) {
         times->longest_ns = ns;
 }
 
-/* A thread's own burst, or time of blocking; one thread is never counted on two CPUs at once. */
-static __always_inline void count_length(u32 slot, bool is_block, u64 ns) {
+static __always_inline void record(struct times *times, u64 ns) {
+    record_in(times, bin_of(ns), ns);
+}
+
+/* A thread's own burst, or time of blocking, that is in this bin; one thread is never counted on
+ * two CPUs at once. */
+static __always_inline void count_length(u32 slot, bool is_block, u32 bin) {
     struct lengths *own = bpf_map_lookup_elem(&lengths, &slot);
-    /* Four of the bins of record() are one. */
-    u32 bin = opaque(bin_of(ns) >> 2);
+    /* Four bins are one of these. */
+    bin = opaque(bin >> 2);
     if (own && bin < LENGTH_BINS) {
         if (is_block)
             own->blocks[bin]++;
         else
             own->bursts[bin]++;
     }
-}
-
-/* A burst ends for which the thread itself is the cause: how long it was for the thread, and since
- * it last woke somebody. */
-static __always_inline void count_burst(struct program_stats *stats, struct thread *thread,
-                                        u32 slot) {
-    u64 ns = thread->burst_ns;
-    count_length(slot, false, ns);
-    if (!thread->acted_ns)
-        record(&stats->acts[ACT_ALONE], ns);
-    else
-        record(&stats->acts[ACT_AFTER], after(ns, thread->acted_ns));
 }
 
 /* Edges are 1, 5, 9, 13, 17, 21, 25 and 30 ms. */
@@ -416,6 +409,7 @@ static __always_inline u32 end_of(struct task_struct *task, u32 flags, bool is_p
         return END_QUANTUM;
     if (flags & PF_IO_WORKER)
         return state ? END_OTHER : END_QUANTUM;
+    find_registers(task);
     s64 number = call_of(task, &argument);
     u32 kind = CALL_OTHER;
     if (number >= 0 && number < MAX_CALLS && !is_compat(task))
@@ -434,6 +428,49 @@ static __always_inline u32 end_of(struct task_struct *task, u32 flags, bool is_p
         kind = CALL_DISK;
     *call = kind;
     return END_SYSTEM_CALL;
+}
+
+/* A thread has woken somebody, at `now`. Its switch may have been told to be later than it was. */
+static __always_inline void count_act_at(struct thread *thread, struct program_stats *stats,
+                                         u64 now) {
+    u64 ns = thread->burst_ns + after(now, thread->since_ns);
+    if (thread->acted_ns)
+        record(&stats->acts[ACT_BETWEEN], after(ns, thread->acted_ns));
+    else
+        record(&stats->acts[ACT_BEFORE], ns);
+    if (ns >= thread->acted_ns)
+        thread->acted_ns = ns ? ns : 1;
+}
+
+/* Counts whom the thread that has this CPU has woken into its run queue: at the latest at `now`, or
+ * at this moment where that is 0. */
+static __always_inline void count_earlier_act(struct thread *thread, struct program_stats *stats,
+                                              struct cpu *here, u64 now) {
+    if (!bpf_ksym_exists(bpf_rdonly_cast))
+        return;
+    u64 queued_at = task_at(here->wakee)->sched_info.last_queued;
+    here->wakee = 0;
+    if (queued_at)
+        now = queued_at + here->behind_ns;
+    else if (!now)
+        now = bpf_ktime_get_ns();
+    count_act_at(thread, stats, now);
+}
+
+/* A burst ends for which the thread itself is the cause. It is counted once for all that it is. */
+static __always_inline void count_burst(struct program_stats *stats, struct thread *thread,
+                                        u32 slot, bool is_whole) {
+    u64 ns = thread->burst_ns, acted_ns = thread->acted_ns;
+    u32 bin = bin_of(ns);
+    struct times *times = &stats->bursts;
+    if (is_whole)
+        times = acted_ns ? &stats->whole_bursts : &stats->whole_alone;
+    record_in(times, bin, ns);
+    if (acted_ns)
+        record(&stats->acts[ACT_AFTER], after(ns, acted_ns));
+    else if (!is_whole)
+        record_in(&stats->acts[ACT_ALONE], bin, ns);
+    count_length(slot, false, bin);
 }
 
 /* `is_for_others`: who comes isn't watched. Returns whether the thread is. */
@@ -462,7 +499,10 @@ static __always_inline bool leave(struct task_struct *task, u32 flags, bool is_p
         event->is_uninterruptible = state & TASK_UNINTERRUPTIBLE;
     }
     struct program_stats *stats = stats_of(thread->program, cpu);
+    bool is_own_end = end != END_QUANTUM && end != END_EXIT && !thread->is_burst_partial;
     bool is_whole_burst = false;
+    if (stats && here->wakee)
+        count_earlier_act(thread, stats, here, now);
     if (thread->phase == PHASE_RUNNING && thread->since_ns && stats) {
         u64 ns = after(now, thread->since_ns);
         thread->cpu_ns += ns;
@@ -478,9 +518,9 @@ static __always_inline bool leave(struct task_struct *task, u32 flags, bool is_p
         if (here->holder_program)
             here->holder_program = thread->program + 1;
         if (!thread->is_partial) {
-            is_whole_burst = end != END_QUANTUM && end != END_EXIT && !thread->is_burst_partial &&
-                             thread->burst_ns == ns;
-            record(is_whole_burst ? &stats->whole_bursts : &stats->intervals, ns);
+            is_whole_burst = is_own_end && thread->burst_ns == ns;
+            if (!is_whole_burst)
+                record(&stats->intervals, ns);
             u32 bin = opaque(report_bin(ns));
             if (bin < REPORT_BINS)
                 add(&stats->report_bins[bin], 1);
@@ -502,11 +542,8 @@ static __always_inline bool leave(struct task_struct *task, u32 flags, bool is_p
         } else {
             if (end == END_EXIT)
                 record(&stats->cut_bursts, thread->burst_ns);
-            else if (!thread->is_burst_partial) {
-                if (!is_whole_burst)
-                    record(&stats->bursts, thread->burst_ns);
-                count_burst(stats, thread, slot);
-            }
+            else if (is_own_end)
+                count_burst(stats, thread, slot, is_whole_burst);
             /* How long the last one was is told with the thread. */
             if (end != END_EXIT)
                 thread->burst_ns = 0;
@@ -614,10 +651,10 @@ static __always_inline void enter(struct task_struct *task, struct thread *threa
         }
         if (phase == PHASE_WOKEN) {
             u64 blocked = after(after(now, waited), thread->since_ns);
-            record(&stats->blocks, blocked);
-            count_length(slot, true, blocked);
-            if (thread->is_woken_by_thread)
-                record(&stats->woken_blocks, blocked);
+            u32 bin = bin_of(blocked);
+            record_in(thread->is_woken_by_thread ? &stats->woken_blocks : &stats->blocks, bin,
+                      blocked);
+            count_length(slot, true, bin);
             thread->block_ns += blocked;
         }
         if (traces)
@@ -681,6 +718,8 @@ int on_switch(u64 *ctx) {
     }
     here->others_since_ns = next->pid && !coming ? now : 0;
     here->slot = 0;
+    here->wakee = 0;
+    here->task = (u64)next;
     here->is_busy = next->pid != 0;
     if (is_user)
         enter(next, coming, slot, cpu, here, now, &event);
@@ -705,43 +744,62 @@ static __always_inline bool is_sending(struct task_struct *task) {
     return kind == CALL_NETWORK;
 }
 
-/* A thread wakes somebody. Its switch may have been told to be a moment later than it was. */
-static __always_inline void count_act(struct thread *thread) {
-    if (thread->phase != PHASE_RUNNING || thread->is_burst_partial)
-        return;
-    struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
-    u64 ns = thread->burst_ns + after(bpf_ktime_get_ns(), thread->since_ns);
-    if (!stats)
-        return;
-    if (thread->acted_ns)
-        record(&stats->acts[ACT_BETWEEN], after(ns, thread->acted_ns));
-    else
-        record(&stats->acts[ACT_BEFORE], ns);
-    if (ns >= thread->acted_ns)
-        thread->acted_ns = ns ? ns : 1;
+/* Where the kernel keeps who has this CPU, by an address on the stack on which it works. Who came
+ * at the last switch need not be it: some switches are not told. */
+static __always_inline u64 task_here(struct cpu *here, u64 address) {
+#if defined(__TARGET_ARCH_x86)
+    if (here->task && address - (u64)task_at(here->task)->stack < STACK_BYTES)
+        return here->task;
+#endif
+    return bpf_get_current_task();
 }
 
-/* Who wakes somebody on this CPU now, plus 1. */
-static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct cpu *here) {
-    u32 slot = 0;
-    /* By way of a map, the verifier takes it as a number. */
-    *(volatile u64 *)&here->address = (u64)ctx;
-    enum context context = context_of(task, *(volatile u64 *)&here->address);
+/* Counts that a thread wakes `task`. */
+static __always_inline void count_act(struct thread *thread, struct cpu *here,
+                                      struct task_struct *task, struct thread *woken) {
+    if (thread->phase != PHASE_RUNNING || thread->is_burst_partial)
+        return;
+    u32 cpu = bpf_get_smp_processor_id();
+    struct program_stats *stats = stats_of(thread->program, cpu);
+    if (!stats)
+        return;
+    if (here->wakee)
+        count_earlier_act(thread, stats, here, 0);
+    /* Who may run here alone is put into this run queue, whose clock is then read. */
+    if (has_kernel_times() && bpf_ksym_exists(bpf_rdonly_cast) && task->nr_cpus_allowed == 1 &&
+        woken->last_cpu == cpu)
+        here->wakee = (u64)task;
+    else
+        count_act_at(thread, stats, bpf_ktime_get_ns());
+}
+
+/* Who wakes `woken` on this CPU now, plus 1. */
+static __always_inline u32 waker_here(u64 *ctx, u64 address, struct task_struct *task, u32 slot,
+                                      struct cpu *here, struct thread *woken) {
+    struct task_struct *wakee = (void *)ctx[0];
+    enum context context = context_of(task, address);
     if (context == CONTEXT_UNKNOWN)
         __sync_fetch_and_add(&unknown_contexts, 1);
     if (context == CONTEXT_INTERRUPT && !is_sending(task))
         return WAKER_INTERRUPT + 1;
-    if (task->flags & PF_KTHREAD)
-        return WAKER_KERNEL + 1;
-    struct thread *thread = thread_of(task, here, &slot);
+    struct thread *thread = NULL;
+    if (slot) {
+        slot--;
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    } else {
+        if (task->flags & PF_KTHREAD)
+            return WAKER_KERNEL + 1;
+        /* It may be watched only since it came. */
+        thread = thread_of(bpf_get_current_task_btf(), here, &slot);
+    }
     if (!thread)
         return WAKER_UNWATCHED + 1;
-    count_act(thread);
+    count_act(thread, here, wakee, woken);
     return thread->program + 1;
 }
 
 static __always_inline int woken(u64 *ctx) {
-    struct task_struct *task = (void *)ctx[0], *waking = bpf_get_current_task_btf();
+    struct task_struct *task = (void *)ctx[0];
     struct cpu *here = this_cpu();
     u32 slot = 0;
     if (!here)
@@ -752,7 +810,21 @@ static __always_inline int woken(u64 *ctx) {
     u32 phase = thread->phase;
     if (phase != PHASE_RUNNING && phase != PHASE_BLOCKED && phase != PHASE_NEW)
         return 0; /* It has never left the run queue. */
-    u32 waker = waker_here(ctx, waking, here);
+    if (!registers_offset)
+        find_registers(bpf_get_current_task_btf());
+    /* By way of a map, the verifier takes it as a number. */
+    *(volatile u64 *)&here->address = (u64)ctx;
+    u64 address = *(volatile u64 *)&here->address;
+    struct task_struct *waking;
+    u32 slot_here = 0;
+    if (bpf_ksym_exists(bpf_rdonly_cast)) {
+        u64 current = task_here(here, address);
+        waking = task_at(current);
+        slot_here = current == here->task ? here->slot : 0;
+    } else {
+        waking = bpf_get_current_task_btf();
+    }
+    u32 waker = waker_here(ctx, address, waking, slot_here, here, thread);
     if (phase == PHASE_RUNNING) {
         /* It is about to block, and may have done so when the kernel looks again. */
         thread->early_waker_tid = waking->pid;

@@ -110,11 +110,13 @@ struct program_stats {
     u64 moves_untold; /* for which the map of moves had no room */
     u64 wakers[WAKERS];
     struct times whole_bursts; /* intervals that are bursts as well, and in neither */
+    struct times
+        whole_alone; /* likewise, and in which the thread woke nobody: not in acts either */
     struct times intervals;
     struct times slices;
     struct times waits; /* of those that were preempted; wakes are waits as well */
     struct times wakes;
-    struct times blocks;
+    struct times blocks;       /* that no watched thread ended */
     struct times bursts;       /* CPU time from one end that the thread brought about to the next */
     struct times cut_bursts;   /* that went on to the thread's end, or the profile's */
     struct times cut_blocks;   /* that went on to the profile's end */
@@ -189,6 +191,8 @@ struct cpu {
     u32 others_turns; /* of threads that aren't watched, the kernel's among them */
     u64 others_ns;    /* their CPU time */
     u64 others_since_ns;
+    u64 task;        /* where the kernel keeps who has it; 0 before the first switch */
+    u64 wakee;       /* likewise whom that one has woken, if when is not counted yet; 0 is nobody */
     u64 address;     /* of what the last wake-up put on the stack */
     u64 run_queue;   /* where the kernel keeps it */
     u64 clock;       /* of the run queue, at the last switch */

@@ -112,6 +112,7 @@ struct task_struct {
     void *stack;
     unsigned int flags;
     int on_cpu;
+    int nr_cpus_allowed;
     unsigned in_iowait : 1;
     int pid;
     int tgid;
@@ -183,18 +184,24 @@ static __always_inline u64 clock_of_run_queue(struct task_struct *task, u64 *kno
     return rq->clock;
 }
 
+/* A thread by where the kernel keeps it; what is read of it is not trusted. */
+static __always_inline struct task_struct *task_at(u64 address) {
+    return bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct task_struct));
+}
+
 /* Where saved registers are on a thread's stack, once one was asked for: the same for all. */
 u64 registers_offset;
+
+/* To be called before registers_of, for a thread whose registers are on its stack. */
+static __always_inline void find_registers(struct task_struct *task) {
+    if (bpf_ksym_exists(bpf_rdonly_cast) && !registers_offset)
+        registers_offset = (u64)bpf_task_pt_regs(task) - (u64)task->stack;
+}
 
 static __always_inline struct pt_regs *registers_of(struct task_struct *task) {
     if (!bpf_ksym_exists(bpf_rdonly_cast))
         return (struct pt_regs *)bpf_task_pt_regs(task);
-    u64 stack = (u64)task->stack, offset = registers_offset;
-    if (!offset) {
-        offset = (u64)bpf_task_pt_regs(task) - stack;
-        registers_offset = offset;
-    }
-    return bpf_rdonly_cast((void *)(stack + offset), bpf_core_type_id_kernel(struct pt_regs));
+    return bpf_rdonly_cast(task->stack + registers_offset, bpf_core_type_id_kernel(struct pt_regs));
 }
 
 /* The system call that a thread is in; negative when it is in none, and in one that can't be told.
@@ -227,15 +234,18 @@ enum context {
     CONTEXT_INTERRUPT,
 };
 
+#if defined(__TARGET_ARCH_x86)
+#define STACK_BYTES 16384
+#endif
+
 /* What the CPU on which `task` is does now, by an address on the stack that it does it on. */
 static __always_inline enum context context_of(struct task_struct *task, u64 address) {
 #if defined(__TARGET_ARCH_x86)
-    const u64 stack_bytes = 16384;
     u64 argument;
     /* Interrupts have a stack of their own, unless they find the thread outside of the kernel. Then
      * they are on its own, and its saved registers tell of no system call; no more do they in a
      * page fault, in which hardly anybody is woken, and in a thread whose end began there. */
-    if (address - (u64)task->stack >= stack_bytes)
+    if (address - (u64)task->stack >= STACK_BYTES)
         return CONTEXT_INTERRUPT;
     if (task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_EXITING))
         return CONTEXT_THREAD;
