@@ -23,8 +23,8 @@ const LINE_BYTES: usize = 64;
 /// Largest buffer that is swept, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Bursts are at least this far apart: of less, a good part would be what it takes to wake whoever makes them.
-const LEAST_PERIOD: Duration = Duration::from_micros(200);
+/// Bursts are at least this far apart.
+const LEAST_PERIOD: Duration = Duration::from_millis(1);
 
 /// And so many times as far apart as they are long: they take an eighth of the CPU's time. A real-time thread may have 95 % of it
 /// (`sched_rt_runtime_us`).

@@ -57,7 +57,7 @@ pub enum ReloadError {
     },
     /// It is over too soon.
     #[error(
-        "a run of the command met {bursts} bursts, and at least {LEAST_BURSTS} are needed, {period_ms:.1} ms apart; \
+        "a run of the command met {bursts} bursts, and at least {LEAST_BURSTS} are needed, {period_ms:.0} ms apart; \
          give it more work for each run"
     )]
     TooShort {
@@ -381,7 +381,7 @@ impl Reload {
             "; without CAP_SYS_NICE bursts came only when the kernel's scheduler let them, which their number allows for"
         };
         format!(
-            "reload of {}: {blocks} blocks of 3 runs on CPU {cpu}, {sweeps} sweeps of {burst_us:.0} us each {period_ms:.1} ms on average, against \
+            "reload of {}: {blocks} blocks of 3 runs on CPU {cpu}, {sweeps} sweeps of {burst_us:.0} us each {period_ms:.0} ms on average, against \
              bursts as long that touch nothing; {:.0} us that a loop in registers pays ({:.0} to {:.0}) are subtracted{narrow}{late}",
             cache.to_uppercase(),
             constant_us.estimate,
