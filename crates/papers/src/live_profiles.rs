@@ -155,7 +155,7 @@ impl LiveProfiles {
         let host = HostFacts::read();
         Some(LiveStudy {
             subjects: self.applications.iter().map(|(name, ..)| (*name).to_owned()).collect(),
-            guest: None,
+            elsewhere: None,
             cpu_model: host.cpu_model,
             kernel: host.kernel,
             trials: self.applications.len() + self.shares.len(),

@@ -214,7 +214,7 @@ fn what_this_machine_measured_stands_in_every_form() {
     let mut paper = fixture::paper();
     let study = LiveStudy {
         subjects: vec!["a program".into()],
-        guest: None,
+        elsewhere: None,
         cpu_model: None,
         kernel: "7.0".into(),
         trials: 12,
@@ -224,7 +224,7 @@ fn what_this_machine_measured_stands_in_every_form() {
     };
     let guest = LiveStudy {
         subjects: vec!["a program".into(), "another".into()],
-        guest: Some("vm:1x4 with the caches of sgi-4d340".into()),
+        elsewhere: Some("in vm:1x4 with the caches of sgi-4d340".into()),
         ending: Some(Ending::Finished),
         kept_in: "journals of the folder b".into(),
         departures: Vec::new(),
