@@ -238,6 +238,8 @@ impl Bench {
         let read = |file: String| {
             let path = format!("{folder}/{file}");
             let (json, list) = match file.rsplit_once('.')?.1 {
+                // A profile is whole or not there.
+                "json" if file.starts_with("profile-") => return None,
                 "stayput" => (self.command(&["report", "--format", "json", &path]).output().unwrap().stdout, "trials"),
                 "json" => (fs::read(self.folder.path().join(&path)).unwrap(), "plays"),
                 _ => return None,
