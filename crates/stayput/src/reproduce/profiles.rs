@@ -47,8 +47,8 @@ pub(super) fn conduct_profiles(
     let together = together.into_iter().filter(|(name, _)| LiveApplication::named(name).is_none());
     let all: Vec<(&str, Vec<LiveApplication>)> = alone.into_iter().chain(together).collect();
     for (number, (name, applications)) in all.iter().enumerate() {
-        let command = match command(applications, class, cpus) {
-            Ok(command) => command,
+        let lines = match lines(applications, class) {
+            Ok(lines) => lines,
             // Of a workload the same was said of its application.
             Err(error) => {
                 if applications.len() == 1 {
@@ -57,8 +57,8 @@ pub(super) fn conduct_profiles(
                 continue;
             }
         };
-        let path = profile_of(name, folder);
-        let earlier = earlier(&path, &command)?;
+        let (path, command) = (profile_of(name, folder), command(&lines, cpus));
+        let earlier = earlier(&path, &lines, &command)?;
         if earlier.is_none() && !quiet {
             eprintln!("stayput: profile {} of {}: {name} on this machine", number + 1, all.len());
         }
@@ -100,24 +100,28 @@ fn distinct(applications: &[LiveApplication]) -> impl Iterator<Item = LiveApplic
     (0..applications.len()).filter(move |&at| is_first(at)).map(|at| applications[at])
 }
 
-/// The words of a command that runs applications at once, with twice as many threads as CPUs in all.
-fn command(applications: &[LiveApplication], class: Option<&str>, cpus: usize) -> anyhow::Result<Vec<String>> {
-    let threads = (2 * cpus).div_ceil(applications.len().max(1));
+/// The programs of applications, each with its arguments.
+fn lines(applications: &[LiveApplication], class: Option<&str>) -> anyhow::Result<Vec<Vec<String>>> {
     let line = |application: &LiveApplication| {
         let (program, own) = application.builtin.rsplit_once('.').context("an application has a class")?;
         let builtin = workloads::resolve(&format!("{program}.{}", class.unwrap_or(own)))?;
         anyhow::Ok(std::iter::once(builtin.path()?).chain(builtin.args).collect::<Vec<String>>())
     };
-    let lines = applications.iter().map(line).collect::<anyhow::Result<Vec<_>>>()?;
+    applications.iter().map(line).collect()
+}
+
+/// The words of a command that runs programs at once, with twice as many threads as CPUs in all.
+fn command(lines: &[Vec<String>], cpus: usize) -> Vec<String> {
+    let threads = (2 * cpus).div_ceil(lines.len().max(1));
     // What programs say of themselves is in nobody's interest here, and each has to end well.
     let begun = lines.iter().map(|words| format!("{} > /dev/null & jobs=\"$jobs $!\"", shell_words::join(words)));
     let begun = begun.collect::<Vec<_>>().join("; ");
     let ended = "for job in $jobs; do wait \"$job\" || exit 1; done";
-    Ok(vec!["env".into(), format!("{THREADS}={threads}"), "sh".into(), "-c".into(), format!("{begun}; {ended}")])
+    vec!["env".into(), format!("{THREADS}={threads}"), "sh".into(), "-c".into(), format!("{begun}; {ended}")]
 }
 
-/// The profile of that command that is kept in a file; none where there is none.
-fn earlier(path: &Path, command: &[String]) -> anyhow::Result<Option<Profile>> {
+/// The profile of that command that is kept in a file; none where there is none, or one of its programs has changed since.
+fn earlier(path: &Path, lines: &[Vec<String>], command: &[String]) -> anyhow::Result<Option<Profile>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -125,7 +129,10 @@ fn earlier(path: &Path, command: &[String]) -> anyhow::Result<Option<Profile>> {
     };
     let profile: Profile =
         serde_json::from_str(&text).with_context(|| format!("{} is no profile; delete it", path.display()))?;
-    Ok((profile.command == command).then_some(profile))
+    let modified = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let is_older =
+        lines.iter().filter_map(|words| words.first()).all(|program| modified(program.as_ref()) <= modified(path));
+    Ok((profile.command == command && is_older).then_some(profile))
 }
 
 /// Profiles the command, and keeps that in the file. The inner error says why there is no profile.
@@ -147,6 +154,11 @@ fn measured(command: &[String], path: &Path, machine: &Machine) -> anyhow::Resul
     if !profiled.launched.is_some_and(|launched| launched.observation.exit == study::Exit::Code(0)) {
         return Ok(Err("it did not end well".into()));
     }
+    if profiled.profile.source != Source::Bpf {
+        return Ok(Err(
+            "records don't tell why its threads block, only BPF does; `stayput doctor` says what that needs".into(),
+        ));
+    }
     let text = serde_json::to_string_pretty(&profiled.profile).context("the profile can't be written as JSON")?;
     ResultFile::named(path, Inputs::default())?.write(format!("{}\n", terminal::printable_json(&text)))?;
     Ok(Ok(profiled.profile))
@@ -161,7 +173,7 @@ fn profiled(profile: &Profile, application: &LiveApplication) -> Option<Profiled
     };
     let programs: Vec<&Program> = profile.programs.iter().filter(is_its).collect();
     let intervals: u64 = programs.iter().map(|program| program.histograms.dispatch_interval.count).sum();
-    if intervals == 0 || profile.source != Source::Bpf {
+    if intervals == 0 {
         return None;
     }
     let mean = |number: &dyn Fn(&Program) -> f64| {
