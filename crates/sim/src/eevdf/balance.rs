@@ -180,17 +180,8 @@ impl Fair {
         cpus * 1_000_000 * u64::from(1 + pulling.patience) * factor
     }
 
-    /// Control groups weigh on the CPUs of a span what they do now.
-    fn weigh_span(&mut self, side: Side, now_ns: u64) {
-        if self.flat.is_some() {
-            let cpus = self.levels.tiers[side.tier].spans[side.span].cpus.clone();
-            cpus.for_each(|cpu| self.weigh_groups(cpu, now_ns));
-        }
-    }
-
     /// What a busy group is to pull. CPUs whose clocks tick together look at the same moment: none sees what another does then.
     fn decide(&mut self, side: Side, now_ns: u64) {
-        self.weigh_span(side, now_ns);
         let groups = match self.ticks_together {
             true => 0..self.levels.tiers[side.tier].spans[side.span].groups.len(),
             false => side.group..side.group + 1,
@@ -200,7 +191,8 @@ impl Fair {
             let &Group { tally, number, .. } = self.group(side);
             let is_decided = self.pullings[number as usize].decided.is_some_and(|(at_ns, _)| at_ns == now_ns);
             if !is_decided && self.tallies[tally as usize].idle == 0 && self.due_ns(side, Kind::Busy) <= now_ns {
-                self.pullings[number as usize].decided = Some((now_ns, self.busiest(side, Kind::Busy, now_ns)));
+                let found = self.busiest(side, Kind::Busy, now_ns);
+                self.pullings[number as usize].decided = Some((now_ns, found));
             }
         }
     }
@@ -213,7 +205,6 @@ impl Fair {
         if kind != Kind::NewlyIdle {
             self.pullings[number].last_ns = now_ns;
         }
-        self.weigh_span(side, now_ns);
         let found = match self.pullings[number].decided {
             Some((decided_ns, found)) if kind == Kind::Busy && decided_ns == now_ns => found,
             _ => self.busiest(side, kind, now_ns),
@@ -247,7 +238,11 @@ impl Fair {
     }
 
     /// The CPU from which a group takes, and what evens out its group and ours; none where they are even.
-    fn busiest(&self, side: Side, kind: Kind, now_ns: u64) -> Option<(u32, Imbalance)> {
+    fn busiest(&mut self, side: Side, kind: Kind, now_ns: u64) -> Option<(u32, Imbalance)> {
+        if self.flat.is_some() {
+            let cpus = self.levels.tiers[side.tier].spans[side.span].cpus.clone();
+            cpus.for_each(|cpu| self.weigh_groups(cpu, now_ns));
+        }
         let tier = &self.levels.tiers[side.tier];
         let span = &tier.spans[side.span];
         let local = &span.groups[side.group];
@@ -358,9 +353,8 @@ impl Fair {
                 }
                 Imbalance::Load(load) => {
                     let weight = f64::from(self.own_weight(process));
-                    let own = self.entities[process.at()].load.now(weight, now_ns)
-                        * self.share(process)
-                        * self.share_in_groups(process, now_ns);
+                    let own =
+                        self.entities[process.at()].load.now(weight, now_ns) * self.share_of_load(process, now_ns);
                     // No more than the imbalance; where nothing could be moved for that, twice as much each time. So processes
                     // take turns at being the one too many: of 9 on 8 CPUs a kernel moves one every 100 ms or so.
                     if own / f64::from(1_u32 << failed.min(16)) > *load {

@@ -2,8 +2,8 @@
 //!
 //! "sched/eevdf: Move to a single runqueue" (Linux 7.3): the tree of groups is kept to count what competes and how much there was of late,
 //! but nobody stands for a group in a queue. The *effective* weight of a process on a CPU is its own, times, for each group around it, what the
-//! group weighs there over what competes in the group there. It is found anew where the process joins a queue, is picked, and at
-//! clock ticks.
+//! group weighs there over what competes in the group there. It is found anew where the process joins a queue or is picked, and where
+//! somebody joins it or balancing looks; in a kernel at each clock tick instead.
 //!
 //! "sched/fair: Add cgroup_mode: concur": a group weighs on a CPU its part of what competes in it anywhere, of its `cpu.weight` times
 //! as many processes as it has had of late, but no more than there are CPUs. So processes of nice 0 in a group of
@@ -242,8 +242,8 @@ impl Fair {
     }
 
     /// Of a process's own load, how much it is on its CPU.
-    pub(super) fn share_in_groups(&self, process: ProcessIndex, now_ns: u64) -> f64 {
-        let Some(flat) = &self.flat else { return 1.0 };
+    pub(super) fn share_of_load(&self, process: ProcessIndex, now_ns: u64) -> f64 {
+        let Some(flat) = &self.flat else { return self.share(process) };
         let cpu = self.entities[process.at()].cpu;
         let share = |group: usize| {
             let part = &flat.parts[flat.part(group, cpu)];
@@ -252,7 +252,8 @@ impl Fair {
         flat.around(process).map(share).product()
     }
 
-    /// A clock ticks on a CPU: its groups weigh what they do now, which also depends on what there is of them elsewhere, and so does who runs.
+    /// The groups on a CPU weigh what they do now, which also depends on what there is of them elsewhere, and so does who runs. A kernel finds
+    /// that at each tick; here it is found where balancing looks.
     pub(super) fn weigh_groups(&mut self, cpu: u32, now_ns: u64) {
         self.account(cpu, now_ns);
         let Some(flat) = &mut self.flat else { return };

@@ -85,9 +85,7 @@ impl Fair {
             return previous;
         }
         // Where less was in the queue of late, who wakes included.
-        let own = self.entities[process.at()].load.now(0.0, now_ns)
-            * self.share(process)
-            * self.share_in_groups(process, now_ns);
+        let own = self.entities[process.at()].load.now(0.0, now_ns) * self.share_of_load(process, now_ns);
         if self.load(waker, now_ns) + own < self.load(previous, now_ns) { waker } else { previous }
     }
 
