@@ -5,54 +5,23 @@
 
 mod cluster;
 
+use cluster::desk::{Desk, one_sentence, text};
 use cluster::{Cluster, NODES, lacking, wait_until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-
-const STAYPUT: &str = env!("CARGO_BIN_EXE_stayput");
-
-/// A folder in which studies are begun that run on a cluster.
-struct Desk {
-    folder: tempfile::TempDir,
-    cluster: Cluster,
-}
+use std::process::{Child, Command, Output};
 
 impl Desk {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), cluster: Cluster::start() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn stayput(&self, words: &str) -> Command {
-        let mut command = self.cluster.command(STAYPUT);
-        command.args(shell_words::split(words).unwrap()).current_dir(self.folder.path()).stdin(Stdio::null());
-        command
-    }
-
     fn run(&self, words: &str) -> Output {
         self.stayput(words).output().unwrap()
-    }
-
-    /// Begins it, and doesn't wait for its end.
-    fn begin(&self, words: &str) -> Child {
-        self.stayput(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     fn json(&self, journal: &str) -> Value {
         let output = self.run(&format!("report --format json {journal}"));
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// What is in the queue, a line a task.
-    fn queue(&self) -> String {
-        self.cluster.said("squeue", &["--noheader", "--array", "--format=%i %j %T %u %N %r"])
     }
 
     /// A model's study on the cluster says what the same says here, `words`.
@@ -62,20 +31,6 @@ impl Desk {
         assert_eq!(said(slurm), said(here), "{words}");
         self.check_nothing_left(&format!("{name}-slurm.stayput"));
     }
-
-    /// Nothing is left of a study that has ended but its journal.
-    fn check_nothing_left(&self, journal: &str) {
-        let begun = std::time::Instant::now();
-        while !self.queue().is_empty() && begun.elapsed().as_secs() < 50 {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        assert_eq!(self.queue(), "", "the queue empties");
-        assert!(!self.path(&format!("{journal}.slurm")).exists(), "the folder of its tasks is left");
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Every trial is there once, in the order of blocks, each block whole and on one node.
@@ -296,12 +251,6 @@ impl Desk {
         wait_until("blocks run", || self.running().len() == blocks && begun() == blocks);
     }
 
-    /// The tasks that run, as Slurm calls them, with their nodes.
-    fn running(&self) -> Vec<(String, String)> {
-        let told = self.cluster.said("squeue", &["--noheader", "--array", "--states=RUNNING", "--format=%i %N"]);
-        told.lines().filter_map(|line| line.split_once(' ')).map(|(task, node)| (task.into(), node.into())).collect()
-    }
-
     /// Lets the programs go on.
     fn go(&self) {
         fs::write(self.path("go"), "").unwrap();
@@ -317,11 +266,6 @@ impl Desk {
         said
     }
 
-    fn control(&self, program: &str, arguments: &[&str]) {
-        let output = self.cluster.command(program).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
-    }
-
     /// Whole blocks that wait in the folder of the held study.
     fn whole_blocks(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("held.stayput.slurm")).unwrap().flatten().map(|entry| entry.path());
@@ -333,14 +277,6 @@ impl Desk {
 
 fn signal(child: &Child, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal).unwrap();
-}
-
-/// One sentence, and no more.
-fn one_sentence(output: &Output) -> String {
-    let said = text(&output.stderr);
-    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-    assert!(!said.contains("panicked"), "{said}");
-    said
 }
 
 #[test]
@@ -467,7 +403,7 @@ fn a_node_of_another_kind_places_policies_anew_and_refuses_lists_by_its_name() {
         let task = desk
             .cluster
             .command("taskset")
-            .args(["-c", "1", STAYPUT, "task"])
+            .args(["-c", "1", env!("CARGO_BIN_EXE_stayput"), "task"])
             .arg(&folder)
             .arg(number)
             .envs([("SLURM_ARRAY_TASK_ID", "0"), ("SLURMD_NODENAME", "odd")])

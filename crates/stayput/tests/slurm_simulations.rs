@@ -6,40 +6,21 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod cluster;
 
-use cluster::{Cluster, NODES, lacking, wait_until};
+use cluster::desk::{Desk, one_sentence, text};
+use cluster::{NODES, lacking, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
-
-const STAYPUT: &str = env!("CARGO_BIN_EXE_stayput");
 
 /// A sweep of two points under two policies.
 const SWEEP: &str = "time-sharing --quiet --workload Matrix+Cholesky --policy standard,light --sweep quantum_ms=20,30";
 
-/// A folder in which simulations are begun that run on a cluster.
-struct Desk {
-    folder: tempfile::TempDir,
-    cluster: Cluster,
-}
-
 impl Desk {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), cluster: Cluster::start() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
     fn simulate(&self, words: &str) -> Command {
-        let mut command = self.cluster.command(STAYPUT);
-        command.arg("simulate").args(shell_words::split(words).unwrap());
-        command.current_dir(self.folder.path()).stdin(Stdio::null());
-        command
+        self.stayput(&format!("simulate {words}"))
     }
 
     /// What it prints when all goes well.
@@ -49,15 +30,13 @@ impl Desk {
         text(&output.stdout)
     }
 
-    /// Begins it, and doesn't wait for its end.
-    fn begin(&self, words: &str) -> Child {
-        self.simulate(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    fn begin_simulation(&self, words: &str) -> Child {
+        self.begin(&format!("simulate {words}"))
     }
 
     /// All that a journal says, samples to the last bit, but for when and by which commands it was worked on.
     fn said(&self, journal: &str) -> String {
-        let mut command = self.cluster.command(STAYPUT);
-        let output = command.args(["report", "--format", "json"]).arg(self.path(journal)).output().unwrap();
+        let output = self.stayput(&format!("report --format json {journal}")).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let said = text(&output.stdout);
         let (before, sessions) = said.split_once("\"sessions\": [").unwrap();
@@ -70,16 +49,6 @@ impl Desk {
         assert!(self.said(journal) == self.said(other), "{journal} says something else than {other}");
     }
 
-    fn queue(&self) -> String {
-        self.cluster.said("squeue", &["--noheader", "--array", "--format=%i %j %T %N %r"])
-    }
-
-    /// The tasks that run, as Slurm calls them.
-    fn running(&self) -> Vec<String> {
-        let told = self.cluster.said("squeue", &["--noheader", "--array", "--states=RUNNING", "--format=%i"]);
-        told.lines().map(str::to_owned).collect()
-    }
-
     /// Processes that take samples.
     fn tasks(&self) -> Vec<Pid> {
         let is_task = |pid: &i32| {
@@ -89,24 +58,6 @@ impl Desk {
         };
         self.cluster.processes().into_iter().filter(is_task).map(Pid::from_raw).collect()
     }
-
-    /// Nothing is left of a study that has ended but its journal.
-    fn check_nothing_left(&self, journal: &str) {
-        wait_until("the queue empties", || self.queue().is_empty());
-        assert!(!self.path(&format!("{journal}.slurm")).exists(), "the folder of its tasks is left");
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// One sentence, and no more.
-fn one_sentence(output: &Output) -> String {
-    let said = text(&output.stderr);
-    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-    assert!(!said.contains("panicked"), "{said}");
-    said
 }
 
 #[test]
@@ -127,7 +78,7 @@ fn a_sweep_on_a_cluster_has_the_same_bytes_as_here() {
         assert_eq!(desk.told(&format!("{words} --format csv --out {name}.stayput")), here);
     }
     // One that was begun here is gone on with there, from within a block.
-    let mut begun = desk.begin(&format!("{SWEEP} --replicates 40 --out both.stayput"));
+    let mut begun = desk.begin_simulation(&format!("{SWEEP} --replicates 40 --out both.stayput"));
     std::thread::sleep(Duration::from_millis(700));
     begun.kill().unwrap();
     begun.wait().unwrap();
@@ -144,7 +95,7 @@ fn cancelled_and_requeued_tasks_are_run_again_and_the_bytes_are_the_same() {
     }
     let desk = Desk::new();
     let words = format!("{SWEEP} --replicates 300 --out stopped.stayput --on slurm:nodes=3").replace("--quiet", "");
-    let study = desk.begin(&words);
+    let study = desk.begin_simulation(&words);
     // Tasks stand still as they begin, so that whatever is to happen does so while they run.
     let mut stopped = BTreeSet::new();
     wait_until("a task runs on each node", || {
@@ -155,14 +106,10 @@ fn cancelled_and_requeued_tasks_are_run_again_and_the_bytes_are_the_same() {
         desk.running().len() == NODES.len() && stopped.len() >= NODES.len()
     });
     let running = desk.running();
-    let control = |program: &str, arguments: &[&str]| {
-        let output = desk.cluster.command(program).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
-    };
-    control("scancel", &[&running[0]]);
+    desk.control("scancel", &[&running[0].0]);
     // Slurm's administrator may requeue what asks not to be.
-    control("scontrol", &["update", &format!("JobId={}", running[1]), "Requeue=1"]);
-    control("scontrol", &["requeue", &running[1]]);
+    desk.control("scontrol", &["update", &format!("JobId={}", running[1].0), "Requeue=1"]);
+    desk.control("scontrol", &["requeue", &running[1].0]);
     wait_until("two tasks end", || !desk.running().iter().any(|task| running[..2].contains(task)));
     stopped.into_iter().for_each(|task| {
         let _ = kill(task, Signal::SIGCONT);
@@ -185,7 +132,7 @@ fn killed_at_any_moment_a_simulation_goes_on_with_what_is_in_the_queue() {
     let mut random = 0x5EED_u64;
     for _ in 0..5 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let mut running = desk.begin(&words);
+        let mut running = desk.begin_simulation(&words);
         std::thread::sleep(Duration::from_micros(100_000 + (random >> 40) % 1_500_000));
         running.kill().unwrap();
         running.wait().unwrap();
@@ -209,7 +156,7 @@ fn interrupted_a_simulation_leaves_nothing_in_the_queue_and_a_log_out_does() {
     let desk = Desk::new();
     let words = format!("{SWEEP} --replicates 300 --out ended.stayput --on slurm:nodes=3").replace("--quiet", "");
     for signal in [Signal::SIGINT, Signal::SIGHUP] {
-        let study = desk.begin(&words);
+        let study = desk.begin_simulation(&words);
         wait_until("tasks are in the queue", || !desk.queue().is_empty());
         kill(Pid::from_raw(study.id() as i32), signal).unwrap();
         let said = text(&study.wait_with_output().unwrap().stderr);
@@ -249,8 +196,7 @@ fn what_cannot_be_is_said_in_one_sentence() {
     desk.told(&format!("{SWEEP} --replicates 1 --out done.stayput"));
     told("--attach done.stayput", 2, "give the command again that began it");
     told("--attach done.stayput time-sharing", 2, "`time-sharing` can't be given with `--attach`");
-    let mut study = desk.cluster.command(STAYPUT);
-    let study = study.args(["study", "--attach", "done.stayput"]).current_dir(desk.folder.path()).output().unwrap();
+    let study = desk.stayput("study --attach done.stayput").output().unwrap();
     assert!(one_sentence(&study).contains("done.stayput holds a simulation; `stayput simulate --attach"), "{study:?}");
     let nowhere =
         desk.simulate(&format!("{SWEEP} --out y.stayput --on slurm")).env("PATH", "/nonexistent").output().unwrap();

@@ -4,6 +4,8 @@
 //! whatever jobs start, have the path of this cluster's configuration as `SLURM_CONF` in their environment: by that they are found again
 //! and ended, whichever session or parent they have by then.
 
+pub mod desk;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
