@@ -138,8 +138,7 @@ fn rows(
                 }
                 Ours::Words(ours) => {
                     let profiled = profiles.and_then(|it| it.words(&row.label, column, BLOCKS_OFTEN));
-                    let ours = profiled.map_or(ours.clone(), |profiled| format!("{ours}; profiled {profiled}"));
-                    ReproducedCell::Words { printed: printed.clone(), ours }
+                    ReproducedCell::Words { printed: printed.clone(), ours, live: profiled }
                 }
             }
         });

@@ -212,7 +212,7 @@ impl LiveProfiles {
                 vec!["what differs".into()],
                 self.rows(|name, profiled, _| {
                     let ours = differences(name, profiled, printed).join("; ");
-                    vec![ReproducedCell::Words { printed: String::new(), ours }]
+                    vec![ReproducedCell::words("", ours)]
                 }),
             ),
         ]
@@ -231,7 +231,7 @@ impl LiveProfiles {
 
     fn about_differences(&self) -> String {
         let slice = self.slice_ms.map_or_else(String::new, |ms| {
-            format!("; the report's quantum was 30 ms, and this kernel gives slices of {ms:.1} ms, which end at a clock tick")
+            format!("; the report's quantum was 30 ms, and this kernel gives slices of {ms:.1} ms")
         });
         format!(
             "shares of intervals, of which each was printed > profiled, where they are more than {TOLD_POINTS} points apart{slice}"
@@ -248,7 +248,7 @@ fn circle(own: &OwnSimulation) -> Vec<ReproducedCell> {
     let agrees = if own.agrees { "yes" } else { "no" };
     shares
         .chain([100.0 * own.distance, own.points].map(|number| ReproducedCell::number(None, Some(exactly(number)))))
-        .chain([ReproducedCell::Words { printed: String::new(), ours: agrees.into() }])
+        .chain([ReproducedCell::words("", agrees)])
         .collect()
 }
 

@@ -163,7 +163,7 @@ fn order_table(orders: &[Order]) -> Option<ReproducedTable> {
             label: order.label.clone(),
             cells: vec![
                 ReproducedCell::number(None, order.simulated).with_live(Some(order.measured)),
-                ReproducedCell::Words { printed: String::new(), ours: ours.into() },
+                ReproducedCell::words("", ours),
             ],
         })
     };

@@ -142,10 +142,18 @@ pub enum ReproducedCell {
         printed: String,
         /// What we have in its place.
         ours: String,
+        /// What this machine showed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        live: Option<String>,
     },
 }
 
 impl ReproducedCell {
+    /// Words beside printed ones.
+    pub fn words(printed: impl Into<String>, ours: impl Into<String>) -> Self {
+        Self::Words { printed: printed.into(), ours: ours.into(), live: None }
+    }
+
     /// A number beside its printed one.
     pub fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
         let difference = printed.zip(ours).map(|(printed, ours)| ours.value - printed.value);

@@ -53,7 +53,7 @@ pub(crate) struct CellView {
 /// What this machine measured in a cell, written.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LiveView {
-    /// The number.
+    /// The number, or words.
     pub value: String,
     /// The ends of its 95 % interval, where it has a width.
     pub interval: Option<(String, String)>,
@@ -62,6 +62,10 @@ pub(crate) struct LiveView {
 }
 
 impl LiveView {
+    fn words(value: String) -> Self {
+        Self { value, interval: None, doubt: None }
+    }
+
     /// With about three digits: other classes and machines take times of other sizes than are printed.
     fn new(live: Estimated) -> Self {
         let decimals = match live.value.abs() {
@@ -115,8 +119,9 @@ impl<'a> TableView<'a> {
     pub(crate) fn cell(&self, cell: &ReproducedCell) -> CellView {
         let told = |words: &str| (!words.is_empty()).then(|| crate::words::plain(words));
         match cell {
-            ReproducedCell::Words { printed, ours } => {
-                CellView { printed: told(printed), ours: told(ours), ..CellView::default() }
+            ReproducedCell::Words { printed, ours, live } => {
+                let live = live.as_deref().and_then(told).map(LiveView::words);
+                CellView { printed: told(printed), ours: told(ours), live, ..CellView::default() }
             }
             ReproducedCell::Number { printed, ours, difference, role, live } => {
                 let doubt = ours.and_then(interval);
@@ -225,7 +230,11 @@ impl Whose {
 
 /// Whether this machine measured anything of a row.
 pub(crate) fn has_live(cells: &[ReproducedCell]) -> bool {
-    cells.iter().any(|cell| matches!(cell, ReproducedCell::Number { live: Some(_), .. }))
+    let is_live = |cell: &ReproducedCell| match cell {
+        ReproducedCell::Number { live, .. } => live.is_some(),
+        ReproducedCell::Words { live, .. } => live.is_some(),
+    };
+    cells.iter().any(is_live)
 }
 
 /// In the place of a cell that this machine hasn't run.

@@ -46,7 +46,7 @@ fn cells(paper: &Reproduction) -> impl Iterator<Item = Vec<String>> {
 fn sentences(paper: &Reproduction) -> impl Iterator<Item = Vec<String>> {
     against_kernel(paper).into_iter().map(|sentence| {
         let place = [paper.paper.as_str(), "against-kernel", "", ""].map(String::from);
-        place.into_iter().chain(fields(&ReproducedCell::Words { printed: String::new(), ours: sentence })).collect()
+        place.into_iter().chain(fields(&ReproducedCell::words("", sentence))).collect()
     })
 }
 
@@ -64,9 +64,10 @@ fn fields(cell: &ReproducedCell) -> [String; 9] {
             let role = or_empty(role.map(role_word));
             [printed, ours, ours_low, ours_high, difference, role, live, live_low, live_high]
         }
-        ReproducedCell::Words { printed, ours } => {
+        ReproducedCell::Words { printed, ours, live } => {
             let mut fields = [const { String::new() }; 9];
             fields[..2].clone_from_slice(&[printed.clone(), ours.clone()]);
+            fields[6] = live.clone().unwrap_or_default();
             fields
         }
     }

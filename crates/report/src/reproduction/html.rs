@@ -323,7 +323,7 @@ fn guide(is_live: bool) -> Markup {
                 dt { (FITTED) } dd { "A model was fitted on what is printed here, so that it says little of how good the model is." }
                 dt { span.better { "✓" } " " span.worse { "✗" } " in a table" } dd { "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin." }
                 @if is_live {
-                    dt { (NOT_HERE) } dd { "This machine hasn't run it, or not often enough: it has too few CPUs, another class stands in its place, or the budget was spent." }
+                    dt { (NOT_HERE) } dd { "This machine hasn't run it, or not often enough: it has too few CPUs, another class stands in its place, or the budget was spent. Or no run tells it, as the misses of a reload." }
                 }
             }
         }
