@@ -168,7 +168,8 @@ impl<'a> Presence<'a> {
     /// The stay ends here, for this cause. When it did.
     pub(crate) fn leave(&mut self, cause: End) -> u64 {
         self.settle(End::Quantum);
-        self.record(self.seen_ns, cause);
+        // Who was away until this very look had its CPU all the same, and the cause counts.
+        self.record(self.seen_ns.max(self.from_ns + 1), cause);
         self.seen_ns
     }
 

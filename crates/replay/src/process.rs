@@ -84,6 +84,11 @@ impl Process<'_> {
                 return;
             }
         };
+        // Who arrives when all do is counted before anybody begins: the others wait for it at their first barrier, however late its CPU comes.
+        let arrives_at_once = self.arrival_ns == 0 && !self.is_kept_waiting();
+        if arrives_at_once {
+            self.job_state().arrive();
+        }
         // Its memory is mapped and its page tables are filled before it is counted: none of that is measured. What opens the gate
         // is set 20 ms ahead of the start, and everybody sleeps until then, so that being woken first is no head start.
         self.arena.ready[0].fetch_add(1, AcqRel);
@@ -101,7 +106,9 @@ impl Process<'_> {
             return;
         }
         self.state().arrived.set(arrival_ns - start_ns);
-        self.job_state().arrive();
+        if !arrives_at_once {
+            self.job_state().arrive();
+        }
         let mut execution = Execution {
             process: self,
             presence: Presence::new(self.arena.log(self.number), start_ns, arrival_ns, self.is_sparing()),
@@ -120,6 +127,11 @@ impl Process<'_> {
 
     fn at_once(&self) -> Option<u32> {
         self.replay.workload.jobs[self.job].at_once
+    }
+
+    /// Whether it arrives at another's end.
+    fn is_kept_waiting(&self) -> bool {
+        self.at_once().is_some_and(|at_once| self.in_job >= at_once)
     }
 
     /// Lets the next process of the job arrive, where one does when another ends.
@@ -160,7 +172,7 @@ impl Process<'_> {
 
     /// When it arrived, on the clock; none when that is beyond the horizon.
     fn wait_for_arrival(&self, start_ns: u64, horizon_ns: u64) -> Option<u64> {
-        if self.at_once().is_some_and(|at_once| self.in_job >= at_once) {
+        if self.is_kept_waiting() {
             self.state().admitted.wait();
         }
         // Who ended for this one to arrive has noted when.
