@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub const FITTED: [&str; 11] =
     ["barriers", "busy", "busy-uneven", "classes", "crowd", "locks", "mixed", "pairs", "servers", "shared", "sleepers"];
 
-/// Those with control groups, of which less is right: they are told apart, too.
+/// Those with control groups, of which less is right: they are told apart, too. What newly idle CPUs do was seen in `groups`.
 pub const GROUPED: [&str; 2] = ["groups", "nested"];
 
 /// How long each is measured, and before that left alone, since all processes of a replay wake at once: in s.
@@ -264,8 +264,8 @@ pub fn compared(measured: &Measured) -> Vec<Beside> {
 }
 
 /// Where the model is known to differ by more than a factor of two though no replicate of it does what one of the kernel did: workload,
-/// figure, and what was seen to make it so, or that it isn't known.
-const EXPLAINED: [(&str, &str, &str); 4] = [
+/// figure, and what was seen to make it so.
+const EXPLAINED: [(&str, &str, &str); 3] = [
     (
         "classes",
         "wake_late_median_ms",
@@ -275,11 +275,6 @@ const EXPLAINED: [(&str, &str, &str); 4] = [
         "pairs",
         "wake_late_p99_ms",
         "of all wake-ups 1.2 % are later than 0.1 ms in the kernel and 1.9 % in the model, so that the quantile is just where they begin to be late",
-    ),
-    (
-        "groups",
-        "migrations_within_package_per_s",
-        "on two dies a fifth of the migrations are between them in the kernel, in the model fewer; why is not known",
     ),
     (
         "short",

@@ -10,7 +10,7 @@
 //! | the group that pulls | the busiest | what is moved |
 //! | --- | --- | --- |
 //! | has idle CPUs | is crowded | a process that waits; beyond a last-level cache, if our CPUs have time left for it |
-//! | has idle CPUs | has two running more, where spreading is preferred | one process, though it runs |
+//! | has idle CPUs | has two running more, where spreading is preferred | one process, though it runs if ours didn't just fall idle |
 //! | is busy | is crowded, and its load exceeds ours by `imbalance_pct` | load, until both are at the mean; of us who have time left, half of the processes that are more there |
 //!
 //! Of equally busy groups it is the next one after ours, and who looks at the same tick sees none of what others then move.
@@ -292,7 +292,7 @@ impl Fair {
                 let spare = if tier.within_llc { 0.0 } else { self.spare(local, now_ns) };
                 let processes = if tier.within_llc { excess(busiest).min(here.idle).max(1) } else { 1 };
                 (busiest, if spare > 0.0 { Imbalance::Use(spare) } else { Imbalance::Processes(processes) })
-            } else if kind == Kind::Idle && tier.prefers_spreading && there.runnable > here.runnable + 1 {
+            } else if tier.prefers_spreading && there.runnable > here.runnable + 1 {
                 (busiest, Imbalance::Processes(1))
             } else {
                 return None;
