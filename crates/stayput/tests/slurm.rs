@@ -492,6 +492,32 @@ fn kill_and_go_on(moments: u32) {
 }
 
 #[test]
+fn a_papers_study_runs_on_nodes_and_goes_on_when_it_was_killed() {
+    if let Some(why) = lacking() {
+        return println!("skipped: {why}");
+    }
+    let desk = Desk::new();
+    let words =
+        "reproduce pires-2016 --live --live-class S --live-budget 5min --quiet --format json --on slurm:nodes=3";
+    let mut killed = desk.begin(words);
+    wait_until("a block runs on each node", || desk.running().len() == NODES.len());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let output = desk.run(words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = told["papers"][0]["tables"][0]["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["cells"][0]["live"]["value"].is_f64()), "{rows:?}");
+    let report = desk.json("pires-2016.stayput");
+    let trials = report["trials"].as_array().unwrap();
+    let cells = trials.iter().filter(|trial| trial["block"] == 0).count();
+    check_once(&report, (trials.len() / cells) as u64, cells as u64);
+    let nodes: BTreeSet<String> = trials.iter().map(|trial| trial["node"].to_string()).collect();
+    assert!(nodes.len() > 1, "{nodes:?}");
+    desk.check_nothing_left("pires-2016.stayput");
+}
+
+#[test]
 fn an_interrupted_study_leaves_nothing_in_the_queue_and_goes_on() {
     if let Some(why) = lacking() {
         return println!("skipped: {why}");
