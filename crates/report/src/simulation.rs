@@ -368,12 +368,12 @@ pub(crate) fn kernel_in_words(release: sim::Release) -> String {
     // `replay`'s test `fair` has held it against that one.
     let near = match release {
         sim::Release::Linux7_3 => {
-            "nine of ten of its figures were within 25 % of what that kernel did with seventeen workloads"
+            "nine of ten of its figures were within 25 % of what that kernel did with twenty workloads"
         }
         _ => "how far it is from that kernel isn't known yet",
     };
     format!(
-        "eevdf is a model of the fair scheduler of Linux {release}, from its documentation; {near}. Control groups, kernel threads, NUMA balancing and the time that scheduling itself takes aren't in it."
+        "eevdf is a model of the fair scheduler of Linux {release}, from its documentation; {near}. Limits of control groups, kernel threads, NUMA balancing and the time that scheduling itself takes aren't in it."
     )
 }
 
