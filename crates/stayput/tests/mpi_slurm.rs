@@ -4,7 +4,8 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod cluster;
 
-use cluster::{Cluster, lacking};
+use cluster::desk::{Desk, text};
+use cluster::{Cluster, NODES, lacking};
 use machine::{CpuSet, Machine, RankPolicy, RankShape, RankSyntax};
 use serde_json::Value;
 use std::fs;
@@ -109,6 +110,58 @@ fn srun_starts_the_ranks_of_runs_and_of_studies() {
         fs::read(entry.path().join("cmdline")).unwrap_or_default() == format!("sleep\0{seconds}\0").as_bytes()
     };
     assert!(!fs::read_dir("/proc").unwrap().flatten().any(is_left));
+}
+
+/// A block's launcher starts its ranks on the block's node.
+#[test]
+fn a_study_of_ranks_runs_on_nodes() {
+    let desk = Desk::new();
+    let Some(program) = program(desk.folder.path()) else { return };
+    let machine = Machine::host().unwrap();
+    let place = "ranks=balanced:core,threads=compact";
+    for mpi in ["srun", "openmpi", "mpich"] {
+        let launcher = if mpi == "srun" { "srun".into() } else { format!("mpirun.{mpi}") };
+        if launch::executable_path(launcher.as_ref()).is_err() {
+            println!("{mpi} skipped: there is no {launcher}");
+            continue;
+        }
+        let words = format!(
+            "study --on slurm:nodes=3 -n 1x2,2x1 --mpi {mpi} --place unbound,{place} --warmup 0 --min-runs 3 --max-runs 3 \
+             --no-report --quiet --out {mpi}.stayput -- {}",
+            program.display()
+        );
+        let as_root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1"));
+        let output = desk.stayput(&words).envs(as_root).output().unwrap();
+        assert!(output.status.success(), "{mpi}: {}", text(&output.stderr));
+        let report = desk.stayput(&format!("report --format json {mpi}.stayput")).output().unwrap();
+        let study: Value = serde_json::from_slice(&report.stdout).unwrap();
+        let trials = study["trials"].as_array().unwrap();
+        assert_eq!(trials.len(), 3 * 4, "{mpi}: three blocks of two divisions in two placements");
+        for trial in trials {
+            assert_eq!(trial["status"], "ok", "{mpi}: {trial}");
+            let shape: RankShape = trial["threads"].as_str().unwrap().parse().unwrap();
+            let expected = match trial["placement"].as_str().unwrap() {
+                "unbound" => vec![machine.usable_cpus(); shape.total()],
+                place => place.parse::<RankPolicy>().unwrap().place(&machine, shape).unwrap().row().slots,
+            };
+            assert_eq!(sets(&trial["actual_cpus"]), expected, "{mpi}: {trial}");
+            assert!(NODES.contains(&trial["node"].as_str().unwrap()), "{mpi}: {trial}");
+        }
+        desk.check_nothing_left(&format!("{mpi}.stayput"));
+    }
+    let words = format!(
+        "study --best --on slurm:nodes=2 -n 1x2,2x1 --mpi srun --budget 4s --no-report --quiet --out race.stayput -- {}",
+        program.display()
+    );
+    let output = desk.stayput(&words).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = desk.stayput("report --format json race.stayput").output().unwrap();
+    let race: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let trials = race["trials"].as_array().unwrap();
+    // Who has lost by then is stopped.
+    let is_as_it_should = |trial: &Value| ["ok", "cut-off"].iter().any(|status| trial["status"] == *status);
+    assert!(trials.len() >= 4 && trials.iter().all(is_as_it_should), "{trials:?}");
+    desk.check_nothing_left("race.stayput");
 }
 
 /// Slurm binds as our masks say, by its own report and by what ranks read.

@@ -439,16 +439,11 @@ impl Plan {
             ));
         }
         match self.site {
-            Site::Here => Ok(()),
+            // Each block's launcher starts them on the block's node.
+            Site::Here | Site::Slurm(_) => Ok(()),
             Site::Vm(_) => wrong(
                 "ranks run here, and no MPI starts any in an emulated machine; leave out --on vm, or --mpi".into(),
             ),
-            Site::Slurm(_) => wrong(format!(
-                "a study on Slurm runs whole blocks on a node each, and starts no ranks there; leave out --on and give the command in a job \
-                 of its own: sbatch -N1 --exclusive --wrap 'stayput study -n {} --mpi srun -- {}'",
-                self.threads.iter().map(Shape::to_string).collect::<Vec<_>>().join(","),
-                subject.argv.join(" ")
-            )),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::model_runner::ModelRunner;
 use crate::plan::{Plan, Subject, UNBOUND};
 use crate::runner::ProgramRunner;
 use crate::trial::{Status, Trial};
-use machine::{Machine, Policy};
+use machine::{Machine, Policy, RankPolicy};
 use serde_json::Value;
 use std::path::Path;
 
@@ -133,8 +133,10 @@ fn place_anew(plan: &mut Plan, planned: &Machine, here: &Machine) -> Result<(), 
     let threads = plan.threads.clone();
     for treatment in plan.treatments.iter_mut().filter(|treatment| !treatment.is_free()) {
         let place = treatment.place().to_owned();
-        let policy = place.parse::<Policy>().ok().filter(|policy| !matches!(policy, Policy::List(_)));
-        if policy.is_none() {
+        // Those of threads are policies of ranks, too.
+        let names_cpus =
+            place.parse().is_ok_and(|policy| matches!(policy, RankPolicy::List(_) | RankPolicy::Row(Policy::List(_))));
+        if names_cpus {
             return Err(format!(
                 "{differs}, and `{place}` names CPUs of that one; give policies such as scatter, or {kinds}"
             ));
@@ -180,6 +182,14 @@ mod tests {
         assert_eq!((cpus(&moved, 1), cpus(&moved, 2)), (vec!["0".into(), "1".into()], vec!["0".into(), "4".into()]));
         let error = place_anew(&mut plan(&["scatter", "1,3"]), &planned, &here).unwrap_err();
         assert!(error.contains("8 usable CPUs, and 4 there") && error.contains("`1,3` names CPUs"), "{error}");
+        // Ranks, too.
+        let place = |place: &str| {
+            let mut plan = Plan { threads: vec!["2x1".parse().unwrap()], ..plan(&[]) };
+            plan.treatments.push(factors::placed(place, &plan.threads, &planned).unwrap());
+            place_anew(&mut plan, &planned, &here).map(|()| cpus(&plan, 1))
+        };
+        assert_eq!(place("ranks=scatter:package,threads=compact"), Ok(vec!["0".into(), "4".into()]));
+        assert!(place("0/2").unwrap_err().contains("`0/2` names CPUs"));
         // Where a set isn't there, the node says so.
         let error = place_anew(&mut plan(&["package:0"]), &here, &Machine::named("pack:1 core:1 pu:1").unwrap());
         assert!(error.is_ok(), "{error:?}");
