@@ -246,10 +246,11 @@ fn circle(own: &OwnSimulation) -> Vec<ReproducedCell> {
         ReproducedCell::number(None, Some(exactly(*simulated))).with_live(Some(exactly(measured)))
     });
     let agrees = if own.agrees { "yes" } else { "no" };
-    shares
-        .chain([100.0 * own.distance, own.points].map(|number| ReproducedCell::number(None, Some(exactly(number)))))
-        .chain([ReproducedCell::words("", agrees)])
-        .collect()
+    // What comes of comparing with this machine is this machine's.
+    let apart =
+        [100.0 * own.distance, own.points].map(|it| ReproducedCell::number(None, None).with_live(Some(exactly(it))));
+    let judged = ReproducedCell::Words { printed: String::new(), ours: String::new(), live: Some(agrees.into()) };
+    shares.chain(apart).chain([judged]).collect()
 }
 
 /// Where an application isn't as the report printed it, and by what: of each share that is far off, both numbers.
