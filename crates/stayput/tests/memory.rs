@@ -5,7 +5,7 @@
 use machine::linux::memory;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread::sleep;
@@ -113,7 +113,16 @@ fn what_the_whole_machine_was_set_to_comes_back_however_we_end() {
         return println!("skipped: {text}");
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
-        let mut running = stayput(&["--quiet", "--huge-pages", "always", "--", "sleep", "1000"]).spawn().unwrap();
+        let mut command = stayput(&["--quiet", "--huge-pages", "always", "--", "sleep", "1000"]);
+        // Whoever starts tests in the background has Ctrl-C ignored, and what is ignored stays so.
+        // SAFETY: signal(2) may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
+        let mut running = command.spawn().unwrap();
         wait_for("always");
         // Until the program is there, a signal is one to us.
         let children = format!("/proc/{0}/task/{0}/children", running.id());
