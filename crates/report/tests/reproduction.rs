@@ -236,6 +236,10 @@ fn what_this_machine_measured_stands_in_every_form() {
     if let ReproducedCell::Number { live, .. } = &mut table.rows[0].cells[0] {
         *live = Some(Estimated { value: 0.012_34, low: Some(0.011), high: Some(0.0135) });
     }
+    let words = paper.tables.iter_mut().find(|table| table.name == "table-4").unwrap();
+    if let ReproducedCell::Words { live, .. } = &mut words.rows[0].cells[2] {
+        *live = Some("high: in 9 of 10".into());
+    }
     let verdict = LiveVerdict { verdict: Verdict::Undecidable, why: "open in 1 of 1: 3 (-2 to 8) %".into() };
     paper.claims[0].live = Some(verdict);
     let papers = [paper];
@@ -253,9 +257,14 @@ fn what_this_machine_measured_stands_in_every_form() {
     assert!(markdown.contains("|  | live | 0.0123 (0.0110 to 0.0135) | not here |"), "{markdown}");
     assert!(markdown.contains("| undecidable: open in 1 of 1: 3 (-2 to 8) % |"), "{markdown}");
     assert!(report::csv(&papers).lines().any(|line| line.ends_with(",0.01234,0.011,0.0135")));
+    // Words, too.
+    assert!(terminal.contains("high: in 9 of 10"), "{terminal}");
+    assert!(markdown.contains("|  | live | not here | not here | high: in 9 of 10 |"), "{markdown}");
+    assert!(report::csv(&papers).lines().any(|line| line.ends_with(",high: in 9 of 10,,")));
     let (_, page) = page(&papers);
     let live: Vec<String> = select(&page, "table.compared small.live").iter().map(text).collect();
     assert_eq!(live[..2], ["live 0.0123 0.0110 to 0.0135", "not here"]);
+    assert!(live.contains(&"live high: in 9 of 10".to_owned()), "{live:?}");
     let heads: Vec<String> = select(&page, "table.claims th").iter().map(text).collect();
     assert_eq!(heads, ["verdict", "claim", "why", "live, on this machine", "verdict", "claim", "why"]);
     let json: Value = serde_json::from_str(&report::json(&papers)).unwrap();

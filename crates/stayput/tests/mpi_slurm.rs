@@ -115,8 +115,9 @@ fn srun_starts_the_ranks_of_runs_and_of_studies() {
 /// A block's launcher starts its ranks on the block's node.
 #[test]
 fn a_study_of_ranks_runs_on_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else { return };
     let desk = Desk::new();
-    let Some(program) = program(desk.folder.path()) else { return };
     let machine = Machine::host().unwrap();
     let place = "ranks=balanced:core,threads=compact";
     for mpi in ["srun", "openmpi", "mpich"] {
