@@ -73,7 +73,7 @@ pub(super) struct Fair {
     /// Where it has any, and one queue for all.
     pub(super) flat: Option<Flat>,
     /// Who ran until now on the CPU that picks next, where there are groups.
-    stopped: Option<ProcessIndex>,
+    pub(super) stopped: Option<ProcessIndex>,
     pub(super) cpus: Vec<Cpu>,
     pub(super) idle: IdleMask,
     pub(super) tallies: Vec<Tally>,

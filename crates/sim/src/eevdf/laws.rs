@@ -2,7 +2,7 @@
 
 use super::fair::Fair;
 use super::flat::Flat;
-use super::groups::Groups;
+use super::groups::{Groups, Rung};
 use super::kernel::{KernelParameters, Release};
 use super::naive::{Competitor, Naive};
 use super::queue::{Entity, NICE_0, Queue, State};
@@ -187,6 +187,26 @@ fn competitors(
     Naive(competing.map(competitor).collect())
 }
 
+/// What stands on a CPU in the queue of `group`, none being the CPU's own, for a group in which somebody ran there until now, if that goes on:
+/// it competes, is owed something, and is protected still.
+fn goes_on(
+    fair: &Fair,
+    cpu: u32,
+    group: Option<usize>,
+    groups: &[ControlGroup<'_>],
+    of: &[Option<usize>],
+) -> Option<ProcessIndex> {
+    let around = std::iter::successors(of[fair.stopped?.at()], |&inner| groups[inner].parent);
+    let inner = around.into_iter().find(|&inner| groups[inner].parent == group)?;
+    let cpus = fair.cpus.len();
+    let entity = ProcessIndex((of.len() + inner * cpus) as u32 + cpu);
+    let queue = group.map_or(0, |group| group + 1) * cpus + cpu as usize;
+    let Entity { v, state, .. } = fair.entities[entity.at()];
+    let is_eligible = competitors(fair, cpu, group, groups, of).is_eligible(v);
+    let is_protected = fair.kernel.run_to_parity && v < fair.protected(Rung { entity, queue }, cpu);
+    (state == State::Queued && is_eligible && is_protected).then_some(entity)
+}
+
 /// Whom a CPU picks by definition, from its own queue inwards; none where it would come to somebody who sleeps there.
 fn pick_by_definition(
     fair: &Fair,
@@ -196,7 +216,8 @@ fn pick_by_definition(
 ) -> Option<ProcessIndex> {
     let mut group = None;
     loop {
-        let first = competitors(fair, cpu, group, groups, of).first(|_| true)?;
+        let going_on = fair.groups.as_ref().and_then(|_| goes_on(fair, cpu, group, groups, of));
+        let first = going_on.or_else(|| competitors(fair, cpu, group, groups, of).first(|_| true))?;
         if fair.entities[first.at()].state == State::Delayed {
             return None;
         }
