@@ -169,8 +169,9 @@ impl<'a> Presence<'a> {
     pub(crate) fn leave(&mut self, cause: End) -> u64 {
         self.settle(End::Quantum);
         // Who was away until this very look had its CPU all the same, and the cause counts.
-        self.record(self.seen_ns.max(self.from_ns + 1), cause);
-        self.seen_ns
+        let left_ns = self.seen_ns.max(self.from_ns + 1);
+        self.record(left_ns, cause);
+        left_ns
     }
 
     fn record(&self, until_ns: u64, cause: End) {
