@@ -244,6 +244,11 @@ impl Hierarchy {
         self.on_path(cpu, LevelIndex(0))
     }
 
+    /// How many sets the innermost cache of a CPU has.
+    pub fn innermost_sets(&self, cpu: CpuId) -> usize {
+        self.caches[self.innermost(cpu).at()].build.sets
+    }
+
     pub fn empty(&mut self) {
         self.caches.iter_mut().for_each(Cache::empty);
         self.whereabouts.clear();

@@ -1,7 +1,7 @@
 //! The caches of a guest under its accesses, and why processes of interest miss them.
 
 use crate::cache::Line;
-use crate::hierarchy::{Event, Hierarchy, HierarchyError, LevelIndex, Missed};
+use crate::hierarchy::{CacheIndex, Event, Hierarchy, HierarchyError, LevelIndex, Missed};
 use crate::loss::{Loss, Losses};
 use crate::process::{Process, Use};
 use crate::report::{Causes, Instructions, Report};
@@ -25,6 +25,36 @@ struct Memo {
 
 impl Memo {
     const NONE: Self = Self { cpu: CpuId(u32::MAX), virtual_line: u64::MAX, whose: None, is_sole: false };
+}
+
+/// The last access to a place of an innermost cache. Lines of one set have one place, also in the caches that a process would have
+/// alone. So whoever uses the same line again, in the same run, finds it first in its set in both, and nothing changes but the count.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    virtual_line: u64,
+    line: Line,
+    whose: Option<ProcessIndex>,
+    /// Number of the run of its CPU.
+    run: u32,
+    /// Whether a store needs nothing more either.
+    is_sole: bool,
+}
+
+impl Last {
+    const NONE: Self = Self { virtual_line: u64::MAX, line: Line(u64::MAX), whose: None, run: 0, is_sole: false };
+}
+
+/// The most places of a cache: as many as the host's own caches hold easily.
+const MOST_PLACES: usize = 1024;
+
+/// A cache, and its way to memory, doesn't hold a line any more, or not alone.
+fn forget(memos: &mut [Memo], last: &mut [Box<[Last]>], cache: CacheIndex, line: Line) {
+    memos[cache.at()] = Memo::NONE;
+    let places = &mut last[cache.at()];
+    let at = line.0 as usize & (places.len() - 1);
+    if places[at].line == line {
+        places[at] = Last::NONE;
+    }
 }
 
 /// What was so before a process used a line.
@@ -54,6 +84,12 @@ pub struct Model {
     on_cpu: Vec<Option<ProcessIndex>>,
     /// By cache; used for the innermost.
     memos: Vec<Memo>,
+    /// By cache, also used for the innermost, and place: a line's number modulo a power of two that divides all their numbers of sets.
+    last: Vec<Box<[Last]>>,
+    /// By CPU, the number of its run: another one whenever another process, or none, runs there.
+    run: Vec<u32>,
+    /// How many there were.
+    runs: u32,
     section: SectionIndex,
     tallies: Tallies,
     /// Instructions when the section began.
@@ -69,6 +105,8 @@ impl Model {
     /// What the machine doesn't tell of its caches, or has in a way that isn't modelled.
     pub fn new(machine: Machine, others: bool) -> Result<Self, HierarchyError> {
         let hierarchy = Hierarchy::new(&machine)?;
+        let places = (0..hierarchy.cpus() as u32).map(|cpu| 1 << hierarchy.innermost_sets(CpuId(cpu)).trailing_zeros());
+        let places = places.min().unwrap_or(1).min(MOST_PLACES);
         Ok(Self {
             line_shift: hierarchy.line_bytes.trailing_zeros(),
             others,
@@ -78,6 +116,9 @@ impl Model {
             processes: Vec::new(),
             on_cpu: vec![None; hierarchy.cpus()],
             memos: vec![Memo::NONE; hierarchy.caches()],
+            last: vec![vec![Last::NONE; places].into(); hierarchy.caches()],
+            run: vec![0; hierarchy.cpus()],
+            runs: 0,
             section: SectionIndex::OUTSIDE,
             tallies: Tallies::new(&hierarchy.kinds, hierarchy.cpus()),
             instructions: vec![Instructions::default(); hierarchy.cpus()],
@@ -106,10 +147,17 @@ impl Model {
         if let Some(before) = self.on_cpu[cpu.0 as usize].take() {
             self.processes[before.at()].end_run(self.now);
         }
-        self.memos[self.hierarchy.innermost(cpu).at()] = Memo::NONE;
+        self.end_shortcuts(cpu);
         if let Some(process) = process {
             self.begin_run(process, cpu);
         }
+    }
+
+    /// Another process runs on a CPU, or none: what was used before was used in another run.
+    fn end_shortcuts(&mut self, cpu: CpuId) {
+        self.memos[self.hierarchy.innermost(cpu).at()] = Memo::NONE;
+        self.runs += 1;
+        self.run[cpu.0 as usize] = self.runs;
     }
 
     /// The kernel makes a task where another one was, which is gone for good.
@@ -158,24 +206,42 @@ impl Model {
         }
         let line = Line(physical()? >> self.line_shift);
         self.now += 1;
-        let whose = self.used_by(cpu, place, line, is_store);
-        let is_sole = self.hierarchy.is_sole(cpu, line);
-        self.memos[self.hierarchy.innermost(cpu).at()] = Memo { cpu, virtual_line, whose, is_sole };
+        let whose = self.user(cpu, place);
+        let innermost = self.hierarchy.innermost(cpu).at();
+        let run = self.run[cpu.0 as usize];
+        let places = &mut self.last[innermost];
+        let at = line.0 as usize & (places.len() - 1);
+        let last = places[at];
+        let is_again = (last.line, last.virtual_line, last.whose, last.run) == (line, virtual_line, whose, run);
+        let is_sole = if is_again && (last.is_sole || !is_store) {
+            self.tallies.tally(whose).accesses += 1;
+            last.is_sole
+        } else {
+            self.use_line(cpu, place, line, whose, is_store);
+            let is_sole = self.hierarchy.is_sole(cpu, line);
+            self.last[innermost][at] = Last { virtual_line, line, whose, run, is_sole };
+            is_sole
+        };
+        self.memos[innermost] = Memo { cpu, virtual_line, whose, is_sole };
         None
     }
 
-    /// A line is used, and counted; returns by which process of interest.
-    fn used_by(&mut self, cpu: CpuId, place: Place, line: Line, is_store: bool) -> Option<ProcessIndex> {
+    /// The process of interest that uses a place by a CPU.
+    fn user(&mut self, cpu: CpuId, place: Place) -> Option<ProcessIndex> {
         if let Place::Own(process, _) = place
             && self.tasks.is_none()
             && self.on_cpu[cpu.0 as usize] != Some(process)
         {
             self.begin_run(process, cpu);
         }
-        let process = match place {
+        match place {
             Place::Own(..) | Place::Shared(..) | Place::User => self.on_cpu[cpu.0 as usize],
             _ => None,
-        };
+        }
+    }
+
+    /// A line is used, and counted.
+    fn use_line(&mut self, cpu: CpuId, place: Place, line: Line, process: Option<ProcessIndex>, is_store: bool) {
         let past = process.map(|process| self.remember(process, place, cpu, line));
         let missed = self.hierarchy.look_up(cpu, line);
         self.tallies.tally(process).accesses += 1;
@@ -192,16 +258,15 @@ impl Model {
                 Event::Displaced(cache, line) => {
                     self.losses.lost(cache, line, Loss::Displaced { time: self.now, by: process });
                 }
-                Event::Shared(cache) => self.memos[cache.at()] = Memo::NONE,
+                Event::Shared(cache) => forget(&mut self.memos, &mut self.last, cache, line),
             });
         }
         if is_store {
             self.hierarchy.store(cpu, line, |cache| {
-                self.memos[cache.at()] = Memo::NONE;
+                forget(&mut self.memos, &mut self.last, cache, line);
                 self.losses.lost(cache, line, Loss::Invalidated);
             });
         }
-        process
     }
 
     /// A process is seen on a CPU where it wasn't.
@@ -217,8 +282,10 @@ impl Model {
         if let Some(left) = this.cpu() {
             this.end_run(self.now);
             self.on_cpu[left.0 as usize] = None;
-            self.memos[self.hierarchy.innermost(left).at()] = Memo::NONE;
+            self.end_shortcuts(left);
         }
+        self.end_shortcuts(cpu);
+        let this = &mut self.processes[process.at()];
         this.begin_run(cpu, self.now);
         this.alone.get_or_insert_with(|| self.hierarchy.alone(cpu));
         let shared = last_cpu.filter(|&last| last != cpu).and_then(|last| self.machine.sharing(last, cpu));
@@ -291,6 +358,7 @@ impl Model {
         let nothing = || Tallies::new(&self.hierarchy.kinds, self.hierarchy.cpus());
         self.tallies = self.sections.get(&section.0).cloned().unwrap_or_else(nothing);
         self.memos.fill(Memo::NONE);
+        self.last.iter_mut().for_each(|places| places.fill(Last::NONE));
         self.section = section;
         if section == SectionIndex::OUTSIDE {
             self.hierarchy.empty();

@@ -18,18 +18,21 @@ pub(crate) struct Tasks {
     known: HashMap<TaskAddress, Option<ProcessIndex>>,
     /// By CPU, what it runs.
     running: Vec<Option<TaskAddress>>,
+    /// All bits that any of their addresses has: what has others is no task.
+    bits: u64,
     /// Processes of interest in this section so far.
     born: u32,
 }
 
 impl Tasks {
     pub fn new(cpus: usize) -> Self {
-        Self { known: HashMap::new(), running: vec![None; cpus], born: 0 }
+        Self { known: HashMap::new(), running: vec![None; cpus], bits: 0, born: 0 }
     }
 
     /// A CPU runs a task: which process of interest that is, if one.
     pub fn switch(&mut self, cpu: CpuId, task: TaskAddress, in_section: bool) -> Option<ProcessIndex> {
         self.running[cpu.0 as usize] = Some(task);
+        self.bits |= task.0;
         let born = &mut self.born;
         *self.known.entry(task).or_insert_with(|| {
             let number = *born;
@@ -42,7 +45,8 @@ impl Tasks {
 
     /// The kernel writes a task anew: the process of interest that was there, if one. One that runs isn't made anew.
     pub fn birth(&mut self, task: TaskAddress) -> Option<ProcessIndex> {
-        if self.running.contains(&Some(task)) {
+        // This is asked at every store of the kernel's, and tasks begin at whole cache lines.
+        if task.0 & !self.bits != 0 || self.running.contains(&Some(task)) {
             return None;
         }
         self.known.remove(&task).flatten()
@@ -74,6 +78,8 @@ mod tests {
         assert_eq!(tasks.switch(cpu, task(1), true), None);
         assert_eq!(tasks.birth(task(3)), Some(ProcessIndex(1)));
         assert_eq!(tasks.switch(cpu, task(3), true), Some(ProcessIndex(2)));
+        // Beside all that was ever a task.
+        assert_eq!(tasks.birth(task(4)), None);
         tasks.end_section();
         assert_eq!(tasks.switch(cpu, task(2), true), None, "what is left of a section is older than the next");
         assert_eq!(tasks.switch(cpu, task(4), true), Some(ProcessIndex(0)));
