@@ -161,7 +161,7 @@ fn stayput() -> u8 {
     let result = match arguments.command {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
-        Command::Sched(args) => sched::run(&args).map(|never| match never {}),
+        Command::Sched(_) => sched::run().map(|never| match never {}),
         Command::Share(args) => share::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Advise(args) => advise::run(&args),

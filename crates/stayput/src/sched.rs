@@ -18,7 +18,7 @@ const PROGRAM: &str = "stayput-sched";
 pub struct SchedArgs {
     /// What `stayput sched --help` lists
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS", add = crate::shell::names(options))]
-    arguments: Vec<OsString>,
+    _arguments: Vec<OsString>,
 }
 
 /// The options of the scheduler's program, as its help names them.
@@ -30,11 +30,11 @@ fn options() -> Vec<String> {
     options.map(str::to_owned).collect()
 }
 
-/// Becomes the scheduler's program.
-pub fn run(args: &SchedArgs) -> anyhow::Result<Infallible> {
+/// Becomes the scheduler's program, with all words behind our own two: as they were parsed, a `--` before all others would be missing.
+pub fn run() -> anyhow::Result<Infallible> {
     let program = launch::companion(PROGRAM)?;
     launch::restore_signals_of_writes();
-    let error = Command::new(&program).args(&args.arguments).exec();
+    let error = Command::new(&program).args(std::env::args_os().skip(2)).exec();
     Err(error).with_context(|| format!("{} can't be started", program.display()))
 }
 

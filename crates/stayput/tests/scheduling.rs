@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
 
 use serde_json::{Value, json};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -70,5 +72,22 @@ fn attached_processes_are_listed_with_their_cpus() {
     for thread in seen["thread_details"].as_array().unwrap() {
         let given = attached.iter().find(|given| given["process"] == thread["process"]).unwrap();
         assert_eq!(thread["intended_cpus"], json!([given["cpu"]]), "{seen}");
+    }
+}
+
+#[test]
+fn the_scheduler_gets_all_words_as_they_were_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let stayput = folder.path().join("stayput");
+    fs::copy(env!("CARGO_BIN_EXE_stayput"), &stayput).unwrap();
+    let scheduler = folder.path().join("stayput-sched");
+    fs::write(&scheduler, "#!/bin/sh\nprintf '%s|' \"$@\"\n").unwrap();
+    fs::set_permissions(&scheduler, Permissions::from_mode(0o755)).unwrap();
+    for words in [&["--", "true", "--light"][..], &["--light", "--", "true", "--", "x"], &["--check"], &["--help"], &[]]
+    {
+        let output = Command::new(&stayput).arg("sched").args(words).output().unwrap();
+        let expected: String = words.iter().map(|word| format!("{word}|")).collect();
+        let expected = if words.is_empty() { "|".into() } else { expected };
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{output:?}");
     }
 }

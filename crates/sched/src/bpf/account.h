@@ -233,7 +233,7 @@ static __always_inline u64 charge(struct task_ctx *tctx, u64 now) {
 }
 
 /* An account as it is in a decay period. */
-static __always_inline u64 decayed(u64 before, u32 now) {
+__noinline u64 decayed(u64 before, u32 now) {
     u32 argument = decay_rule == STAYPUT_DECAY_BSD ? load : decay_ticks;
     u32 periods = now - (u32)(before >> 32);
     u32 ticks = (u32)before;

@@ -83,18 +83,19 @@ static __always_inline u32 online_cpus(void) {
     return cpus ?: 1;
 }
 
-/* Begins a decay period when it is time. */
-static __always_inline void next_period(u64 now) {
+/* Begins a decay period when it is time; whether it was. */
+__noinline bool next_period(u64 now) {
     u64 due = next_decay_ns;
     u64 runnable = running_count > 0 ? running_count : 0;
 
     /* Of the CPUs that see the end of a period one begins the next. */
     if (now < due || __sync_val_compare_and_swap(&next_decay_ns, due, now + decay_period_ns) != due)
-        return;
+        return false;
     /* A sixtieth of the way to what it is now: the average over a minute of one-second periods. */
     load = (59 * load + runnable * STAYPUT_LOAD_ONE / online_cpus()) / 60;
     key_shift += key_shift_of(decay_rule, decay_rule == STAYPUT_DECAY_BSD ? load : decay_ticks);
     __sync_fetch_and_add(&period, 1);
+    return true;
 }
 
 static __always_inline s32 queue_create(void) {
@@ -161,21 +162,28 @@ struct search {
     struct found last;
 };
 
-static __always_inline void consider(struct search *search, struct task_ctx *tctx, s32 pid, s32 cpu,
-                                     bool just_ran, u64 now) {
-    u64 away_ns = now > tctx->left_ns && !just_ran ? now - tctx->left_ns : 0;
-    struct found it = {.pid = pid, .order = tctx->order, .any = true};
+/* A process that waits, or with no pid the one that has just run. Whether it is first so far. */
+__noinline bool consider(struct search *search, struct task_ctx *tctx, s32 pid, s32 cpu, u64 now) {
+    struct found it = {.pid = pid, .any = true};
+    bool just_ran = pid == 0, is_first;
+    u64 away_ns;
 
+    /* For the verifier, which checks this function by itself. */
+    if (!search || !tctx)
+        return false;
     decay(tctx);
+    it.order = tctx->order;
+    away_ns = now > tctx->left_ns && !just_ran ? now - tctx->left_ns : 0;
     it.behind_ns = behind_ns(tctx);
     it.prio = stayput_prio(0, cpu_ticks(tctx)) -
               stayput_boost(&phi, distance(tctx->cpu, cpu), just_ran, away_ns / tick_ns);
-    if (!search->first.any ||
-        stayput_before(it.prio, it.order, search->first.prio, search->first.order))
+    is_first = !search->first.any ||
+               stayput_before(it.prio, it.order, search->first.prio, search->first.order);
+    if (is_first)
         search->first = it;
     /* Whoever has just run isn't behind anybody for waiting. */
     if (just_ran)
-        return;
+        return is_first;
     /* Processes of one CPU take turns: they differ by phi_t. Where more wait than here, somebody
      * has to be fetched before that CPU falls behind for good. */
     if (tctx->cpu == cpu || (tctx->cpu != NOWHERE && *queued_on(tctx->cpu) > search->queued))
@@ -184,6 +192,7 @@ static __always_inline void consider(struct search *search, struct task_ctx *tct
         it.behind_ns -= far_share_limit_ns;
     if (!search->last.any || it.behind_ns > search->last.behind_ns)
         search->last = it;
+    return is_first;
 }
 
 /* Whom the CPU takes: the first, unless somebody else is behind it by more than is fair. */
@@ -193,13 +202,15 @@ static __always_inline struct found *choice(struct search *search) {
     return unfair ? &search->last : &search->first;
 }
 
-/* Considers the first that may run on a CPU, or all of them. */
-static __always_inline void search_queue(struct search *search, u64 queue, s32 cpu, bool all,
-                                         u64 now) {
+/* Considers the first that may run on a CPU, or all of them. Whether there is anybody. */
+__noinline bool search_queue(struct search *search, u64 queue, s32 cpu, bool all, u64 now) {
     struct bpf_iter_scx_dsq it;
     struct task_struct *p;
     u32 past = 0;
+    bool any = false;
 
+    if (!search)
+        return false;
     if (bpf_iter_scx_dsq_new(&it, queue, 0) == 0) {
         while ((p = bpf_iter_scx_dsq_next(&it))) {
             struct task_ctx *tctx;
@@ -212,12 +223,14 @@ static __always_inline void search_queue(struct search *search, u64 queue, s32 c
             tctx = lookup_task_ctx(p);
             if (!tctx)
                 continue;
-            consider(search, tctx, p->pid, cpu, false, now);
+            consider(search, tctx, p->pid, cpu, now);
+            any = true;
             if (!all)
                 break;
         }
     }
     bpf_iter_scx_dsq_destroy(&it);
+    return any;
 }
 
 /* The same for the first of a queue, without its lock where the kernel can. */
@@ -232,7 +245,7 @@ static __always_inline void search_first(struct search *search, u64 queue, s32 c
         if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
             tctx = lookup_task_ctx(p);
             if (tctx)
-                consider(search, tctx, p->pid, cpu, false, now);
+                consider(search, tctx, p->pid, cpu, now);
             return;
         }
     }
@@ -254,7 +267,7 @@ static __always_inline bool take(struct task_struct *p, struct task_ctx *tctx, u
 }
 
 /* Whether a process still waits as it did when it was noted. */
-static __noinline bool waits(u64 noted) {
+__noinline bool waits(u64 noted) {
     struct task_struct *p = bpf_task_from_pid(turn_pid(noted));
     struct task_ctx *tctx;
     bool still = false;
@@ -271,7 +284,7 @@ static __noinline bool waits(u64 noted) {
 static __always_inline void renew(u64 noted) { remind(&woken, noted, wake_limit_ns); }
 
 /* Whether a slot of a CPU was free, which then holds the turn. */
-static __always_inline bool fill_slot(u32 cpu, u64 noted) {
+__noinline bool fill_slot(u32 cpu, u64 noted) {
     u64 *slots = left_to[cpu % MAX_CPUS];
 
     for (int i = 0; i < LEFT_SLOTS; i++)
@@ -289,7 +302,7 @@ static __always_inline void leave_to(u32 cpu, u64 noted) {
 }
 
 /* Who of those left to a CPU has waited longest, and is left to it no longer; 0 when nobody is. */
-static __always_inline u64 next_left(u32 cpu) {
+__noinline u64 next_left(u32 cpu) {
     u64 *slots = left_to[cpu % MAX_CPUS];
     u64 longest = 0;
     u32 slot = 0;
@@ -320,7 +333,7 @@ static __always_inline void renew_left_to(u32 cpu) {
 
 /* Takes a process that was noted, if it still waits. One that may not run here is left to its own
  * CPU. */
-static __noinline bool take_noted(u64 noted, s32 cpu, u64 slice_ns) {
+__noinline bool take_noted(u64 noted, s32 cpu, u64 slice_ns) {
     struct task_struct *p = bpf_task_from_pid(turn_pid(noted));
     struct task_ctx *tctx;
     bool taken = false;
@@ -421,7 +434,7 @@ static __always_inline bool queue_take(s32 cpu, struct task_ctx *prev, u64 now) 
         if (prev) {
             /* It would enter the queue now. */
             prev->order = last_order + 1;
-            consider(&search, prev, 0, cpu, true, now);
+            consider(&search, prev, 0, cpu, now);
         }
         if (!scalable) {
             search_queue(&search, EVERYBODY, cpu, true, now);

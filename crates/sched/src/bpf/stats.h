@@ -41,14 +41,14 @@ static __always_inline void count(enum counter counter) {
         here->counters[counter]++;
 }
 
-/* Records a time. Bins 0 to STEPS - 1 are us; beyond, each power of two has STEPS. */
-static __noinline void record_time(struct times *times, u64 ns) {
+/* Records a time; in which bin. Bins 0 to STEPS - 1 are us; beyond, each power of two has STEPS. */
+__noinline u32 record_time(struct times *times, u64 ns) {
     u64 us = ns / 1000;
     u32 bin = us;
 
     /* For the verifier, which checks this function by itself. */
     if (!times)
-        return;
+        return 0;
     if (us >= STEPS) {
         u32 octave = highest_bit(us) - 5; /* log2(STEPS) */
 
@@ -64,11 +64,12 @@ static __noinline void record_time(struct times *times, u64 ns) {
     times->sum_ns += ns;
     if (ns > times->longest_ns)
         times->longest_ns = ns;
+    return bin;
 }
 
 /* At which level of the machine tree two CPUs meet: 0 is the same CPU, LEVELS + 1 nothing but the
  * machine. */
-static __always_inline u32 meeting(s32 a, s32 b) {
+__noinline u32 meeting(s32 a, s32 b) {
     const struct place *there = &places[(u32)a % MAX_CPUS], *here = &places[(u32)b % MAX_CPUS];
 
     if (a == b)
