@@ -25,6 +25,9 @@
 /* Names the file to which a program with a graph writes its stages. */
 static const char STAGES_VARIABLE[] = "STAYPUT_TASKS";
 
+/* Says what is checked. */
+static const char CHECKS_VARIABLE[] = "STAYPUT_CHECKS";
+
 static const char USEFUL_THREADS_OPTION[] = "--useful-threads";
 
 enum { EXIT_VERIFIED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -81,6 +84,17 @@ static bool open_stages(const char *name, FILE **stages) {
         fprintf(stderr, "%s: cannot write %s, which %s names: %s\n", name, path, STAGES_VARIABLE,
                 strerror(errno));
     return *stages != NULL;
+}
+
+/* What is to be checked. False, with a sentence, when that is asked for in no known word. */
+static bool read_checks(const char *name, bool *only_own) {
+    const char *what = getenv(CHECKS_VARIABLE);
+    *only_own = what != NULL && strcmp(what, "own") == 0;
+    if (what == NULL || what[0] == '\0' || *only_own || strcmp(what, "all") == 0)
+        return true;
+    fprintf(stderr, "%s: %s is `%s`; it may be `all`, or `own` for the result of the run alone\n",
+            name, CHECKS_VARIABLE, what);
+    return false;
 }
 
 void result_time(struct result *result, const struct member *me, double start) {
@@ -169,6 +183,8 @@ static int conduct(const struct request *request) {
     struct result result = {0};
     if (program->has_graph && !open_stages(program->name, &result.stages))
         return EXIT_USAGE;
+    if (program->checks_more && !read_checks(program->name, &result.only_own))
+        return EXIT_USAGE;
 
     const char *library = ranks_library();
     printf("%s: %s\n", program->name, program->title);
@@ -179,6 +195,8 @@ static int conduct(const struct request *request) {
     printf("compiler: %s\n", COMPILER);
     if (library != NULL)
         printf("MPI: %s\n", library);
+    if (result.only_own)
+        printf("checks: of its own result alone\n");
     fflush(stdout);
     if (request->file == NULL)
         program->run(request->class, &result);
@@ -242,7 +260,7 @@ int main(int argc, char **argv) {
                "%s\n"
                "CLASS is %s, from small to large. OMP_NUM_THREADS sets the number of threads.\n"
                "%s prints the most threads that can all find work in a class.\n"
-               "%s"
+               "%s%s"
                "Exit code: 0 verified, 1 wrong result or not enough memory, 2 wrong usage.\n",
                program->name, program->title, program->name, program->name, USEFUL_THREADS_OPTION,
                program->run_file == NULL
@@ -251,7 +269,10 @@ int main(int argc, char **argv) {
                CLASSES_TEXT, USEFUL_THREADS_OPTION,
                program->has_graph ? "STAYPUT_TASKS names a file for the stages of its task graph "
                                     "and its tasks' times, with one thread.\n"
-                                  : "");
+                                  : "",
+               program->checks_more
+                   ? "STAYPUT_CHECKS=own has only the result of the run itself checked, quickly.\n"
+                   : "");
         return EXIT_VERIFIED;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

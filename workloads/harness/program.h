@@ -20,6 +20,8 @@ struct result {
     unsigned checked;    /* comparisons made with result_check and result_check_below */
     unsigned mismatched; /* those of them that failed */
     FILE *stages;        /* where a program with a graph writes its stages; NULL when nobody asks */
+    bool only_own;       /* whether only what the run itself has made is to be checked, and quickly:
+                            not what the program makes of other problems */
     int exit_code;       /* when the run could not be made; then a sentence has said why */
 };
 
@@ -62,6 +64,7 @@ struct program {
     const char *name;  /* of the executable */
     const char *title; /* what it is, in one line */
     bool has_graph;    /* whether it writes the stages of its task graph */
+    bool checks_more;  /* whether it checks more than its own result: see `only_own` */
     /* Bytes that class number `class` needs with `threads` threads. */
     uint64_t (*bytes_needed)(size_t class, int threads);
     /* The most threads that can all find work in class number `class`. */

@@ -342,6 +342,38 @@ fn a_wrong_constant_fails_the_verification() {
     }
 }
 
+/// What a run makes is checked all the same.
+#[test]
+fn without_other_problems_a_programs_own_result_is_checked() {
+    let own = |executable: &Path, what: &str| {
+        Command::new(executable).arg("S").env("OMP_NUM_THREADS", "3").env("STAYPUT_CHECKS", what).output().unwrap()
+    };
+    for (built, of_others, from, to) in [
+        (
+            built!("affinity-matrix"),
+            "",
+            "for (size_t k = 0; k < matrices->blocks; k++)",
+            "for (size_t k = 1; k < matrices->blocks; k++)",
+        ),
+        (built!("affinity-cholesky"), "arrow, residual", "x[s][j] *= inverse[j];", "x[s][j] *= inverse[0];"),
+        (built!("affinity-mp3d"), "relaxation, errors", "centre - 0.5 * relative", "centre - 0.49 * relative"),
+    ] {
+        let output = own(Path::new(built.executable), "own");
+        let said = lines(&output);
+        assert_eq!((said["verification"], said["checks"]), ("successful", "of its own result alone"), "{output:?}");
+        assert!(!said.contains_key(of_others), "{said:?}");
+        let all = own(Path::new(built.executable), "all");
+        let said = lines(&all);
+        assert!(!said.contains_key("checks") && (of_others.is_empty() || said.contains_key(of_others)), "{said:?}");
+        let wrong = compile_altered(&built, &format!("{}-own", built.program.executable), from, to);
+        let output = own(&wrong, "own");
+        assert_eq!((lines(&output)["verification"], output.status.code()), ("failed", Some(1)), "{output:?}");
+        let refused = own(Path::new(built.executable), "none");
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains("STAYPUT_CHECKS is `none`; it may be `all`, or `own`"), "{refused:?}");
+    }
+}
+
 #[test]
 fn a_wrong_command_line_is_refused_in_one_sentence() {
     for built in every() {
