@@ -138,6 +138,7 @@ impl ProgramRunner {
                     descendants: Descendants::Kill,
                     conditions: Conditions { company: None, ..job.own.over(&treatment.conditions) },
                     read_memory: plan.varies_memory(),
+                    env: subject.preparation.variables(),
                     ..Launch::new(
                         subject.command_in("", count.into(), turn.block).into_iter().map(OsString::from).collect(),
                     )

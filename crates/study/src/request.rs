@@ -17,6 +17,7 @@ use crate::mix::{Job, Mix};
 use crate::mix_text::{self, JobText};
 use crate::model_file::ModelFile;
 use crate::plan::{Alone, Plan, PlanError, Subject, Treatment, UNBOUND};
+use crate::preparation::Preparation;
 use crate::race::{Race, RaceStop};
 use crate::ranks::RankStart;
 use crate::shape::Shape;
@@ -154,8 +155,16 @@ impl Request {
         let alone = study.mixes.iter().map(|table| mix(table, &builtin, &mut subjects));
         let alone = alone.collect::<Result<Vec<_>, _>>()?;
         for subject in alone.into_iter().flatten() {
-            if !subjects.iter().any(|other| other.is_program() && other.name == subject.name) {
-                subjects.push(subject);
+            match subjects.iter().find(|other| other.is_program() && other.name == subject.name) {
+                None => subjects.push(subject),
+                Some(other) if other.preparation.env != subject.preparation.env => {
+                    return Err(wrong(format!(
+                        "{} has other variables in one mix than elsewhere in this study; give it the same `env` in both, or make \
+                         them two studies",
+                        subject.name
+                    )));
+                }
+                Some(_) => {}
             }
         }
         subjects.extend(model.iter().map(|model| Subject { name: model.name.clone(), ..Subject::default() }));
@@ -475,7 +484,9 @@ fn mix(
         };
         let called = text.name.clone().unwrap_or_else(|| program.name.clone());
         if alone.iter().all(|other| other.name != name) {
-            alone.push(Subject { name: name.clone(), alone: Some(Alone { threads: text.threads }), ..program });
+            let alone_as = Some(Alone { threads: text.threads });
+            let preparation = Preparation { env: table.env.clone(), ..Preparation::default() };
+            alone.push(Subject { name: name.clone(), alone: alone_as, preparation, ..program });
         }
         let JobText { start, repeat, threads, .. } = *text;
         let job = Job { name: called, subject: name, start, repeat, threads, own: text.own.clone() };
@@ -615,7 +626,7 @@ mod tests {
         let mut subjects = ["npb:bt.A", "npb:cg.A", "npb:bt.C", "npb:cg.W", "npb:ep"].map(builtin).to_vec();
         subjects.push(command.clone());
         let jobs = ["[at=2s] npb:cg.A*2 + ./app.A".into(), "npb:ft.S".into(), "./npb:ft.S x".into()];
-        let mixes = vec![MixTable { name: None, jobs: jobs.into() }];
+        let mixes = vec![MixTable { name: None, jobs: jobs.into(), env: Vec::new() }];
         let mut study = StudyFile { subjects, mixes, ..StudyFile::default() };
         let to_w = |study: &mut StudyFile| replace_classes(study, "W", |name| name.starts_with("npb:"));
         assert_eq!(
@@ -630,6 +641,34 @@ mod tests {
         let mut commands = StudyFile { subjects: vec![command], ..StudyFile::default() };
         let error = to_w(&mut commands).unwrap_err().to_string();
         assert_eq!(error, "--class W is for built-in programs, and there is none here");
+    }
+
+    #[test]
+    fn variables_of_a_mix_are_those_of_each_of_its_jobs_and_of_nobody_elses() {
+        let machine = Machine::named("package:1 core:2 pu:1").unwrap();
+        let table = |jobs: &str, env: &[&str]| MixTable {
+            jobs: vec![jobs.into()],
+            env: env.iter().map(|variable| variable.parse().unwrap()).collect(),
+            ..MixTable::default()
+        };
+        let plan = |mixes: Vec<MixTable>| {
+            let request = Request { study: StudyFile { mixes, ..StudyFile::default() }, ..Request::default() };
+            request.plan(&machine, |name, _| Err(NoBuiltin::Unknown(name.into())), |_| Ok(None))
+        };
+        let study = match plan(vec![table("./a + ./b", &["X=1"]), table("./c + ./d", &[])]) {
+            Ok(CellPlan::Comparison(study)) => study,
+            Ok(CellPlan::Race(_)) => panic!("it is no race"),
+            Err(error) => panic!("{error}"),
+        };
+        let env_of = |name: &str| {
+            let subject = study.plan.subjects.iter().find(|subject| subject.name == name).unwrap();
+            subject.preparation.variables()
+        };
+        let x = vec![("X".into(), "1".into())];
+        assert_eq!([env_of("./a"), env_of("./b"), env_of("./c")], [x.clone(), x, Vec::new()]);
+        let both = vec![table("./a + ./b", &["X=1"]), table("./b + ./c", &["X=2"])];
+        let error = plan(both).err().unwrap().to_string();
+        assert!(error.starts_with("./b has other variables in one mix than elsewhere in this study"), "{error}");
     }
 
     #[test]

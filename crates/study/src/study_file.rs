@@ -94,6 +94,9 @@ pub struct MixTable {
     pub name: Option<String>,
     /// Each a program with its arguments, and before these what it has for itself: `[at=2s place=0] npb:cg.A*2`.
     pub jobs: Vec<String>,
+    /// Variables of its jobs.
+    #[serde(default)]
+    pub env: Vec<Variable>,
 }
 
 impl MixTable {
