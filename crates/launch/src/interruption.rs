@@ -5,6 +5,7 @@
 
 use crate::signals::{self, INTERRUPTING};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Whether interruptions are held.
 static HELD: AtomicBool = AtomicBool::new(false);
@@ -28,35 +29,80 @@ pub fn interruption() -> Option<i32> {
     Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Holds SIGHUP, SIGINT, SIGQUIT and SIGTERM from construction to drop: each is noted once, for [`interruption`], and ends this
-/// process the second time. One that was ignored before stays ignored.
+/// Whoever holds interruptions, and what the signals did before the first of them.
 #[derive(Debug)]
-pub struct Interruptions {
+struct Holders {
+    count: usize,
     previous: Vec<(libc::c_int, libc::sigaction)>,
 }
 
+static HOLDERS: Mutex<Holders> = Mutex::new(Holders { count: 0, previous: Vec::new() });
+
+fn holders() -> MutexGuard<'static, Holders> {
+    HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds SIGHUP, SIGINT, SIGQUIT and SIGTERM from construction to drop: each is noted once, for [`interruption`], and ends this
+/// process the second time. One that was ignored before stays ignored. Several may hold them at once, on any threads: what arrived is
+/// known until the last is dropped, and forgotten when the next begins.
+#[derive(Debug)]
+pub struct Interruptions(());
+
 impl Interruptions {
-    /// Holds them. There must be no other `Interruptions` at the time.
+    /// Holds them.
     pub fn hold() -> Self {
-        ARRIVED.store(0, Ordering::Relaxed);
-        HELD.store(true, Ordering::Relaxed);
-        let install = |signal| {
-            let previous = signals::install(signal, on_interruption, libc::SA_RESTART | libc::SA_RESETHAND)?;
-            if previous.sa_sigaction == libc::SIG_IGN {
-                signals::restore(signal, &previous);
-                return None;
-            }
-            Some((signal, previous))
-        };
-        Self { previous: INTERRUPTING.into_iter().filter_map(install).collect() }
+        let mut holders = holders();
+        holders.count += 1;
+        if holders.count == 1 {
+            ARRIVED.store(0, Ordering::Relaxed);
+            HELD.store(true, Ordering::Relaxed);
+            let install = |signal| {
+                let previous = signals::install(signal, on_interruption, libc::SA_RESTART | libc::SA_RESETHAND)?;
+                if previous.sa_sigaction == libc::SIG_IGN {
+                    signals::restore(signal, &previous);
+                    return None;
+                }
+                Some((signal, previous))
+            };
+            holders.previous = INTERRUPTING.into_iter().filter_map(install).collect();
+        }
+        Self(())
     }
 }
 
 impl Drop for Interruptions {
     fn drop(&mut self) {
-        for (signal, previous) in &self.previous {
-            signals::restore(*signal, previous);
+        let mut holders = holders();
+        holders.count -= 1;
+        if holders.count == 0 {
+            holders.previous.drain(..).for_each(|(signal, previous)| signals::restore(signal, &previous));
+            HELD.store(false, Ordering::Relaxed);
         }
-        HELD.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrived_is_known_until_nobody_holds_and_forgotten_by_the_next() {
+        let first = Interruptions::hold();
+        let second = std::thread::spawn(Interruptions::hold).join().unwrap();
+        note(libc::SIGTERM);
+        note(libc::SIGINT);
+        drop(first);
+        assert_eq!(interruption(), Some(libc::SIGTERM), "the first that arrived, and it is held still");
+        note(libc::SIGUSR1);
+        let third = Interruptions::hold();
+        assert_eq!(interruption(), Some(libc::SIGTERM), "a holder among others forgets nothing");
+        drop((second, third));
+        assert_eq!(interruption(), Some(libc::SIGTERM));
+        note(libc::SIGINT);
+        let next = Interruptions::hold();
+        assert_eq!(interruption(), None);
+        drop(next);
+        note(libc::SIGINT);
+        assert_eq!(interruption(), None, "nobody held it");
     }
 }

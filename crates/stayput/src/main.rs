@@ -43,7 +43,7 @@ use indicatif::ProgressBar;
 use output::{Inputs, OutputError, ResultFile};
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use strum::{EnumMessage, IntoEnumIterator};
@@ -181,6 +181,9 @@ fn stayput() -> u8 {
     };
     result.unwrap_or_else(|error| {
         eprintln!("stayput: {}", usage::without_error_number(&format!("{error:#}")));
+        if let Some(Interrupted { signal, .. }) = error.downcast_ref() {
+            launch::die_by(*signal);
+        }
         exit_code(&error)
     })
 }
@@ -239,10 +242,12 @@ pub(crate) fn progress_bar(length: u64, quiet: bool) -> ProgressBar {
     if quiet { ProgressBar::hidden() } else { ProgressBar::new(length) }
 }
 
-/// Ends this process by the signal that interrupted the work on the journal at `path`, once that is closed.
-pub(crate) fn die_interrupted(signal: i32, path: &Path) -> ! {
-    eprintln!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
-    launch::die_by(signal)
+/// A signal interrupted work, of which a journal or a folder keeps what was done. When everything is closed it ends this process.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted; {} keeps what was measured, and the same command goes on", kept_in.display())]
+pub(crate) struct Interrupted {
+    pub(crate) signal: i32,
+    pub(crate) kept_in: PathBuf,
 }
 
 /// The command line, as journals keep it.

@@ -3,7 +3,7 @@
 mod profiles;
 mod space;
 
-use crate::study::{conduct_paper, conduct_workloads};
+use crate::study::{LiveRequest, conduct_paper, conduct_workloads};
 use crate::{UsageError, shell};
 use clap::ValueHint;
 use clap::builder::NonEmptyStringValueParser;
@@ -240,7 +240,15 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
                     let default = if size == Size::Small { SMALL_BUDGET } else { FULL_BUDGET };
                     let budget = args.live_budget.map_or(default, |span| span.0);
                     let (class, (places, here), folder) = (args.live_class.as_deref(), args.places(), journal(name));
-                    let mut live = conduct_workloads(&places, &here, size, class, budget, &folder, args.quiet)?;
+                    let mut live = conduct_workloads(&LiveRequest {
+                        places: &places,
+                        here: &here,
+                        size,
+                        class,
+                        budget,
+                        folder: &folder,
+                        quiet: args.quiet,
+                    })?;
                     if places.contains(&Place::Here) && here.is_here() {
                         space::conduct_mixes(&mut live, class, budget, &folder, args.quiet)?;
                         profiles::conduct_profiles(&mut live, class, &folder, args.quiet)?;

@@ -7,7 +7,7 @@ mod space_sharing;
 mod sweep;
 
 use crate::rule::{RuleArgs, check_phi_is_heeded};
-use crate::{UsageError, shell};
+use crate::{Interrupted, UsageError, shell};
 use ::report::{Format, Study};
 use clap::Subcommand;
 use indicatif::ProgressBar;
@@ -171,7 +171,7 @@ fn simulate_with(
     let record = session.end::<RunError>(ending);
     drop(held);
     if let (Err(RunError::Interrupted { signal }), Some(path)) = (&record, &output.out) {
-        crate::die_interrupted(*signal, path);
+        return Err(Interrupted { signal: *signal, kept_in: path.clone() }.into());
     }
     let record = record?;
     print_report(&record.into(), output)

@@ -7,7 +7,7 @@ mod paper;
 mod venue;
 mod workload;
 
-pub(crate) use live_workloads::conduct_workloads;
+pub(crate) use live_workloads::{LiveRequest, conduct_workloads};
 pub(crate) use paper::conduct_paper;
 
 use crate::binding::BindingArgs;
@@ -17,7 +17,7 @@ use clap::builder::NonEmptyStringValueParser;
 use commands::{Command, Commands};
 use conduct::{Conduct, can_start, conduct, default_journal, identified, is_program_gone};
 use console::Term;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use launch::mpi::Mpi;
 use launch::{Conditions, Target};
 use machine::Machine;
@@ -442,8 +442,13 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         made.with_context(|| format!("cannot make journal {}", journal_path.display()))?;
     }
     let shows_output = args.around.show_output;
-    let how =
-        Conduct { quiet: args.quiet || shows_output, shows_output, retry: args.retry, can_start: missing.is_none() };
+    let how = Conduct {
+        quiet: args.quiet || shows_output,
+        shows_output,
+        retry: args.retry,
+        can_start: missing.is_none(),
+        among: None,
+    };
     let conducted = match study {
         CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, inputs, venue, how)
             .map(|(record, runs)| (report::Study::from(record), runs)),
@@ -836,7 +841,8 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
             ));
         }
     }
-    let mixes = args.mixes.mixes.iter().map(|text| MixTable { name: None, jobs: vec![text.clone()] });
+    let mix = |text: &String| MixTable { name: None, jobs: vec![text.clone()], env: args.around.env.clone() };
+    let mixes = args.mixes.mixes.iter().map(mix);
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {
         None => {
             let workload = args.workload.as_deref().map(workload_subject).transpose()?;
@@ -1030,9 +1036,10 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(plan: &Plan, is_race: bool, spent: Duration, quiet: bool) -> Self {
+    fn new(plan: &Plan, is_race: bool, spent: Duration, quiet: bool, among: Option<&MultiProgress>) -> Self {
         let budget_ms = plan.budget.map_or(0, |budget| budget.as_millis() as u64);
         let bar = crate::progress_bar(budget_ms, quiet);
+        let bar = if let Some(among) = among.filter(|_| !quiet) { among.add(bar) } else { bar };
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {prefix} {msg}") {
             bar.set_style(style);
         }

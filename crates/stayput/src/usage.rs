@@ -108,7 +108,8 @@ fn with_dashes(command: &Command, name: &str, words: &[String]) -> Option<String
     let start = words.iter().position(|word| {
         let is_word = !std::mem::take(&mut is_value) && !word.starts_with('-');
         is_value = takes_next_word(command, word);
-        is_word && (!takes_other_words || word.contains('/'))
+        // A file of a study is no program.
+        is_word && (!takes_other_words || word.contains('/')) && !word.ends_with(".toml")
     })?;
     let (options, program) = words.split_at(start);
     let words = name.split(' ').chain(options.iter().map(String::as_str)).chain(["--"]);

@@ -1,5 +1,6 @@
 //! The report's applications profiled on this machine, alone and in its workloads, and simulated from their own profiles.
 
+use crate::Interrupted;
 use crate::profile::simulated;
 use crate::simulate::kernel::{Kernel, with_kernel};
 use ::profile::agreement::ProgramAgreement;
@@ -24,6 +25,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The environment in which a program finds how many threads it is to have.
 const THREADS: &str = "OMP_NUM_THREADS";
+
+/// What is asked of programs that otherwise check more than their own results, which would be most of what they do.
+const ONLY_OWN_CHECKS: &str = "STAYPUT_CHECKS=own";
 
 /// Profiles what hasn't been yet, keeps it in files of `folder`, and adds all of it; all programs with `class` where one is given. Each
 /// application alone has twice as many threads as there are CPUs, as has each workload.
@@ -117,7 +121,14 @@ fn command(lines: &[Vec<String>], cpus: usize) -> Vec<String> {
     let begun = lines.iter().map(|words| format!("{} > /dev/null & jobs=\"$jobs $!\"", shell_words::join(words)));
     let begun = begun.collect::<Vec<_>>().join("; ");
     let ended = "for job in $jobs; do wait \"$job\" || exit 1; done";
-    vec!["env".into(), format!("{THREADS}={threads}"), "sh".into(), "-c".into(), format!("{begun}; {ended}")]
+    vec![
+        "env".into(),
+        format!("{THREADS}={threads}"),
+        ONLY_OWN_CHECKS.into(),
+        "sh".into(),
+        "-c".into(),
+        format!("{begun}; {ended}"),
+    ]
 }
 
 /// The profile of that command that is kept in a file; none where there is none, or one of its programs has changed since.
@@ -138,11 +149,10 @@ fn earlier(path: &Path, lines: &[Vec<String>], command: &[String]) -> anyhow::Re
 /// Profiles the command, and keeps that in the file. The inner error says why there is no profile.
 fn measured(command: &[String], path: &Path, machine: &Machine) -> anyhow::Result<Result<Profile, String>> {
     let target = Target::Command(command.iter().map(OsString::from).collect());
-    let held = launch::Interruptions::hold();
+    let _held = launch::Interruptions::hold();
     let profiled = profile(&target, Some(LONGEST), machine);
     if let Some(signal) = launch::interruption() {
-        drop(held);
-        crate::die_interrupted(signal, path.parent().unwrap_or(path));
+        return Err(Interrupted { signal, kept_in: path.parent().unwrap_or(path).to_owned() }.into());
     }
     let profiled = match profiled {
         Ok(profiled) => profiled,

@@ -1,5 +1,6 @@
 //! The report's mixes of section 5 as jobs that run, among which this machine's CPUs are shared out under its three policies.
 
+use crate::Interrupted;
 use crate::share::jobs;
 use anyhow::Context;
 use launch::Interruptions;
@@ -80,7 +81,7 @@ pub(super) fn conduct_mixes(
             let signal =
                 conduct(&jobs, &names, &cpus, &path, &mut plays).with_context(|| format!("{mix} can't be played"))?;
             if let Some(signal) = signal {
-                crate::die_interrupted(signal, folder);
+                return Err(Interrupted { signal, kept_in: folder.to_owned() }.into());
             }
         }
         if !plays.is_empty() {

@@ -2,7 +2,8 @@
 
 use super::Progress;
 use super::venue::Venue;
-use crate::UsageError;
+use crate::{Interrupted, UsageError};
+use indicatif::MultiProgress;
 use launch::Interruptions;
 use machine::Machine;
 use std::ffi::OsStr;
@@ -98,7 +99,7 @@ pub(super) fn identified<S: CellStudy>(study: &S) -> S {
 
 /// How a study is worked on.
 #[derive(Clone, Copy)]
-pub(super) struct Conduct {
+pub(super) struct Conduct<'a> {
     /// Whether progress isn't shown.
     pub(super) quiet: bool,
     /// Whether what programs print is shown.
@@ -107,6 +108,8 @@ pub(super) struct Conduct {
     pub(super) retry: bool,
     /// Whether the programs can be started.
     pub(super) can_start: bool,
+    /// Where its progress is shown, beside that of other studies.
+    pub(super) among: Option<&'a MultiProgress>,
 }
 
 /// What became of a command that asked for runs.
@@ -124,7 +127,7 @@ pub(super) fn conduct<S: CellStudy>(
     path: &Path,
     inputs: Inputs,
     venue: Venue,
-    Conduct { quiet, shows_output, retry, can_start }: Conduct,
+    Conduct { quiet, shows_output, retry, can_start, among }: Conduct<'_>,
 ) -> anyhow::Result<(Record<S>, Runs)> {
     let host = venue.host(study.plan());
     let held = Interruptions::hold();
@@ -163,7 +166,7 @@ pub(super) fn conduct<S: CellStudy>(
         }
     };
     let resumed = session.trials().len();
-    let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
+    let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet, among);
     let mut has_run = false;
     let mut watch = |event: Event| {
         if matches!(event, Event::Begin(_) | Event::Queue(_))
@@ -186,10 +189,11 @@ pub(super) fn conduct<S: CellStudy>(
     let finished = if launch::interruption().is_none() { runner.finish(plan) } else { Ok(()) };
     progress.finish();
     let record = session.end(ending);
-    drop(held);
     // The journal is closed, so that it is one whole file. The last run may have ended before the signal was heeded.
-    if let Some(signal) = launch::interruption() {
-        crate::die_interrupted(signal, path);
+    let interruption = launch::interruption();
+    drop(held);
+    if let Some(signal) = interruption {
+        return Err(Interrupted { signal, kept_in: path.to_owned() }.into());
     }
     let record = record?;
     let nothing = (!has_run).then(|| report::sentences::nothing_run(&record.sessions));

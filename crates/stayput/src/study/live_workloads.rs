@@ -5,12 +5,18 @@ use super::builtin_subject;
 use super::conduct::{Conduct, can_start, conduct, identified};
 use super::paper::CONDUCT;
 use super::venue::Venue;
-use crate::UsageError;
+use crate::{Interrupted, UsageError};
 use anyhow::Context;
+use indicatif::MultiProgress;
+use launch::Interruptions;
+use machine::linux::allowed_cpus;
+use machine::linux::system::available_memory_bytes;
 use papers::LiveWorkloads;
 use papers::live_workloads::{LIVE_WORKLOADS, LiveWorkload, Place, Size};
-use std::path::Path;
-use std::time::Duration;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use study::engine::time_spent;
 use study::request::{CellPlan, Request};
 use study::study_file::{Span, StudyFile};
@@ -23,96 +29,177 @@ const OF_EVERY_CLASS: &str = "affinity:matrix";
 /// no use before a workload has had all of its plays, have the rest, and what these leave.
 const SHARE_HERE: f64 = 0.5;
 
-/// Runs what is left of the workloads' studies in `places`, whose journals are in `folder`, until all of them together have taken
-/// `budget`; all programs with `class` where one is given. What is to run on this machine does so at `here`, which may be a cluster; each has the same share of the time, and what others before it left;
-/// in a virtual one they take turns, each to its end.
-pub(crate) fn conduct_workloads(
-    places: &[Place],
-    here: &Site,
-    size: Size,
-    class: Option<&str>,
-    budget: Duration,
-    folder: &Path,
-    quiet: bool,
-) -> anyhow::Result<LiveWorkloads> {
+/// Memory that a virtual machine and the model of its caches take at most, in bytes.
+const GUEST_MEMORY_BYTES: u64 = 5 << 30;
+
+/// What is asked for of all workloads.
+#[derive(Clone, Copy)]
+pub(crate) struct LiveRequest<'a> {
+    pub(crate) places: &'a [Place],
+    /// Where what is to run on this machine does so: here, or on a cluster.
+    pub(crate) here: &'a Site,
+    pub(crate) size: Size,
+    /// The class of all programs, where one is given.
+    pub(crate) class: Option<&'a str>,
+    /// How long all studies may take together.
+    pub(crate) budget: Duration,
+    /// Where their journals are.
+    pub(crate) folder: &'a Path,
+    pub(crate) quiet: bool,
+}
+
+/// Runs what is left of the workloads' studies. Those of this machine run one after the other; each has the same share of the time, and
+/// what others before it left. Those of virtual machines, whose clocks count instructions, run several at once, each to its end.
+pub(crate) fn conduct_workloads(request: &LiveRequest) -> anyhow::Result<LiveWorkloads> {
+    let LiveRequest { places, class, budget, folder, .. } = *request;
     if let Some(class) = class {
         builtin_subject(&format!("{OF_EVERY_CLASS}.{class}"), None)
             .map_err(|error| UsageError::from(error.to_string()))?;
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make folder {}", folder.display()))?;
-    let mut live = LiveWorkloads::new(folder);
-    let studies: Vec<(Place, LiveWorkload)> =
-        places.iter().flat_map(|&place| LIVE_WORKLOADS.map(|workload| (place, workload))).collect();
-    let earlier = |(place, workload): &(Place, LiveWorkload)| {
-        let journal = workload.journal(*place, size, folder);
-        super::check_place(&journal)?;
-        anyhow::Ok(workload.earlier(&journal)?)
-    };
-    let mut records = studies.iter().map(earlier).collect::<anyhow::Result<Vec<_>>>()?;
-    let spent = |records: &[Option<Record<Comparison>>]| -> Duration {
-        records.iter().flatten().map(|record| time_spent(&record.trials)).sum()
-    };
-    for (position, (place, workload)) in studies.iter().enumerate() {
-        let what = format!("{} {}", workload.name, place.phrase());
-        let all_left = budget.saturating_sub(spent(&records));
-        let left = match place {
-            Place::Here => {
-                let others = studies[position..].iter().filter(|(other, _)| other == place).count() as u32;
-                let share = if places.len() > 1 { SHARE_HERE } else { 1.0 };
-                let here: Vec<_> = studies.iter().zip(&records).filter(|((other, _), _)| other == place).collect();
-                let taken: Duration = here
-                    .iter()
-                    .filter_map(|(_, record)| record.as_ref())
-                    .map(|record| time_spent(&record.trials))
-                    .sum();
-                let of_place = budget.mul_f64(share).saturating_sub(taken);
-                all_left.min(of_place / others.max(1))
-            }
-            Place::Vm => all_left,
-        };
-        let has_ended = records[position].as_ref().is_some_and(|record| has_ended(record, class));
-        if !has_ended && left.is_zero() {
-            let sentence = match &records[position] {
-                Some(_) => format!("{what} isn't at its end: the budget of {} is spent.", span(budget)),
-                None => format!("{what} was not run: the budget of {} was spent before.", span(budget)),
-            };
-            live.leave_out(sentence);
-        } else if !has_ended {
-            if !quiet {
-                eprintln!(
-                    "stayput: study {} of {}: {what}; at most {} for it, {} left for all of them",
-                    position + 1,
-                    studies.len(),
-                    span(left),
-                    span(all_left)
-                );
-            }
-            let own = records[position].as_ref().map_or(Duration::ZERO, |record| time_spent(&record.trials));
-            let mut study = StudyFile { budget: Some(Span(own + left)), ..workload.study_file(*place, size) };
-            if *place == Place::Here && !here.is_here() {
-                study.on = Some(here.clone());
-            }
-            match conduct_workload(study, class, &workload.journal(*place, size, folder), quiet)? {
-                Ok(record) => records[position] = Some(record),
-                Err(LeftOut { why, is_place }) => {
-                    live.leave_out(format!("{what} was not run: {why}."));
-                    if is_place {
-                        let others = studies[position + 1..].iter().any(|(other, _)| other == place);
-                        if others {
-                            live.leave_out(format!("Nor was any workload after it {}.", place.phrase()));
-                        }
-                        break;
-                    }
-                }
-            }
+    let of_places = places.iter().flat_map(|&place| LIVE_WORKLOADS.map(|workload| (place, workload)));
+    let mut studies = (1..)
+        .zip(of_places)
+        .map(|(number, of)| LiveStudy::read(number, of, request))
+        .collect::<anyhow::Result<Vec<LiveStudy>>>()?;
+    let guests = guests_at_once();
+    let spent = |of: &[LiveStudy]| of.iter().map(LiveStudy::spent).sum::<Duration>();
+    // The first places' studies come first.
+    let (here, in_guests) = studies.split_at_mut(if places.contains(&Place::Here) { LIVE_WORKLOADS.len() } else { 0 });
+    let mut left = budget.saturating_sub(spent(here) + spent(in_guests) / guests);
+    let share = if in_guests.is_empty() { 1.0 } else { SHARE_HERE };
+    for position in 0..here.len() {
+        let began = Instant::now();
+        let of_place = budget.mul_f64(share).saturating_sub(spent(here));
+        let own = left.min(of_place / (here.len() - position) as u32);
+        let goes_on = here[position].conduct(request, own, left, None)?;
+        left = left.saturating_sub(began.elapsed());
+        if !goes_on {
+            break;
         }
     }
-    for ((place, workload), record) in studies.iter().zip(records) {
+    conduct_at_once(in_guests, request, left, guests)?;
+    let mut live = LiveWorkloads::new(folder);
+    for LiveStudy { place, workload, record, left_out, .. } in studies {
+        left_out.into_iter().for_each(|sentence| live.leave_out(sentence));
         if let Some(record) = record {
-            live.add(workload, *place, record);
+            live.add(&workload, place, record);
         }
     }
     Ok(live)
+}
+
+/// As many virtual machines as run at once: as many as there are CPUs, since each is one busy thread, and memory.
+fn guests_at_once() -> u32 {
+    let cpus = allowed_cpus().map_or(1, |cpus| cpus.len() as u64);
+    let memory = available_memory_bytes().map_or(1, |bytes| bytes / GUEST_MEMORY_BYTES);
+    cpus.min(memory).clamp(1, LIVE_WORKLOADS.len() as u64) as u32
+}
+
+/// Runs studies, so many at once, each to its end, until `left` has passed.
+fn conduct_at_once(
+    studies: &mut [LiveStudy],
+    request: &LiveRequest,
+    left: Duration,
+    at_once: u32,
+) -> anyhow::Result<()> {
+    // An interruption is known to all of them until the last has closed its journal.
+    let _held = Interruptions::hold();
+    let (began, bars) = (Instant::now(), MultiProgress::new());
+    let next = Mutex::new(studies.iter_mut());
+    let waiting = || next.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        while let Some(study) = { waiting().next() } {
+            let left = left.saturating_sub(began.elapsed());
+            let goes_on = study.conduct(request, left, left, Some(&bars));
+            if !matches!(goes_on, Ok(true)) {
+                *waiting() = [].iter_mut();
+                return goes_on.map(drop);
+            }
+        }
+        Ok(())
+    };
+    let ended: anyhow::Result<Vec<()>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    ended.map(drop).map_err(|error| match error.downcast_ref() {
+        Some(&Interrupted { signal, .. }) => Interrupted { signal, kept_in: request.folder.into() }.into(),
+        None => error,
+    })
+}
+
+/// A workload's study in a place.
+struct LiveStudy {
+    /// Which of all that are asked for, from 1.
+    number: usize,
+    place: Place,
+    workload: LiveWorkload,
+    journal: PathBuf,
+    /// What the journal holds.
+    record: Option<Record<Comparison>>,
+    /// Why it isn't at its end, in sentences.
+    left_out: Vec<String>,
+}
+
+impl LiveStudy {
+    /// What there is of it.
+    fn read(number: usize, (place, workload): (Place, LiveWorkload), request: &LiveRequest) -> anyhow::Result<Self> {
+        let journal = workload.journal(place, request.size, request.folder);
+        super::check_place(&journal)?;
+        let record = workload.earlier(&journal)?;
+        Ok(Self { number, place, workload, journal, record, left_out: Vec::new() })
+    }
+
+    /// What its trials took.
+    fn spent(&self) -> Duration {
+        self.record.as_ref().map_or(Duration::ZERO, |record| time_spent(&record.trials))
+    }
+
+    /// Runs what is left of it for `own` at most, of `left` for all; gives whether another can be run in that place.
+    fn conduct(
+        &mut self,
+        request: &LiveRequest,
+        own: Duration,
+        left: Duration,
+        among: Option<&MultiProgress>,
+    ) -> anyhow::Result<bool> {
+        let what = format!("{} {}", self.workload.name, self.place.phrase());
+        if self.record.as_ref().is_some_and(|record| has_ended(record, request.class)) {
+            return Ok(true);
+        }
+        if own.is_zero() {
+            let budget = span(request.budget);
+            self.left_out.push(match &self.record {
+                Some(_) => format!("{what} isn't at its end: the budget of {budget} is spent."),
+                None => format!("{what} was not run: the budget of {budget} was spent before."),
+            });
+            return Ok(true);
+        }
+        if !request.quiet {
+            let of = request.places.len() * LIVE_WORKLOADS.len();
+            let most = format!("at most {} for it, {} left for all of them", span(own), span(left));
+            let say = || eprintln!("stayput: study {} of {of}: {what}; {most}", self.number);
+            among.map_or_else(say, |bars| bars.suspend(say));
+        }
+        let budget = Some(Span(self.spent() + own));
+        let mut study = StudyFile { budget, ..self.workload.study_file(self.place, request.size) };
+        if self.place == Place::Here && !request.here.is_here() {
+            study.on = Some(request.here.clone());
+        }
+        let how = Conduct { quiet: request.quiet, among, ..CONDUCT };
+        match conduct_workload(study, request.class, &self.journal, how)? {
+            Ok(record) => self.record = Some(record),
+            Err(LeftOut { why, is_place }) => {
+                self.left_out.push(format!("{what} was not run: {why}."));
+                if is_place {
+                    self.left_out.push(format!("Nor was any workload after it {}.", self.place.phrase()));
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// Why a workload isn't run.
@@ -127,7 +214,7 @@ fn conduct_workload(
     study: StudyFile,
     class: Option<&str>,
     journal: &Path,
-    quiet: bool,
+    how: Conduct<'_>,
 ) -> anyhow::Result<Result<Record<Comparison>, LeftOut>> {
     let left_out = |is_place| move |error: anyhow::Error| LeftOut { why: format!("{error:#}"), is_place };
     let request = Request { study, class: class.map(str::to_owned), ..Request::default() };
@@ -152,7 +239,7 @@ fn conduct_workload(
     }
     // Built-in programs read nothing.
     let inputs = Vec::new();
-    conduct(&study, &machine, journal, inputs, venue, Conduct { quiet, ..CONDUCT }).map(|(record, _)| Ok(record))
+    conduct(&study, &machine, journal, inputs, venue, how).map(|(record, _)| Ok(record))
 }
 
 /// Whether a record is at its end as it is asked for: nothing is left to run but by a larger budget, and its programs are of `class`,
@@ -168,9 +255,9 @@ fn has_ended(record: &Record<Comparison>, class: Option<&str>) -> bool {
 
 /// A duration as people write it, in whole minutes from two on.
 fn span(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds if seconds < 120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
+    match duration.as_secs_f64().round() {
+        seconds if seconds < 120.0 => format!("{seconds} s"),
+        seconds => format!("{:.0} min", seconds / 60.0),
     }
 }
 

@@ -12,7 +12,8 @@ use study::study_file::{Span, StudyFile};
 use study::{Comparison, Kind, Record, Site};
 
 /// How papers' studies are worked on.
-pub(super) const CONDUCT: Conduct = Conduct { quiet: false, shows_output: false, retry: false, can_start: true };
+pub(super) const CONDUCT: Conduct<'_> =
+    Conduct { quiet: false, shows_output: false, retry: false, can_start: true, among: None };
 
 /// Runs what is left of a paper's study at `site` within `budget`, all programs with `class` where one is given, or reads the journal where the
 /// study that is asked for has ended; gives all that is in the journal then.
