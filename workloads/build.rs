@@ -27,8 +27,7 @@ impl Program {
     }
 }
 
-/// The instruction set of a program's second copy: what qemu knows, without multiplications and additions in one, of which an emulated one
-/// takes as long as a hundred other instructions.
+/// The instruction set of a program's second copy: what qemu knows, without multiplications and additions in one, which it is slow at.
 const IN_GUESTS: [&str; 2] = ["-march=x86-64-v3", "-mno-fma"];
 
 /// The widest vectors, which compilers shun by default.
