@@ -80,29 +80,3 @@ impl Drop for Interruptions {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_arrived_is_known_until_nobody_holds_and_forgotten_by_the_next() {
-        let first = Interruptions::hold();
-        let second = std::thread::spawn(Interruptions::hold).join().unwrap();
-        note(libc::SIGTERM);
-        note(libc::SIGINT);
-        drop(first);
-        assert_eq!(interruption(), Some(libc::SIGTERM), "the first that arrived, and it is held still");
-        note(libc::SIGUSR1);
-        let third = Interruptions::hold();
-        assert_eq!(interruption(), Some(libc::SIGTERM), "a holder among others forgets nothing");
-        drop((second, third));
-        assert_eq!(interruption(), Some(libc::SIGTERM));
-        note(libc::SIGINT);
-        let next = Interruptions::hold();
-        assert_eq!(interruption(), None);
-        drop(next);
-        note(libc::SIGINT);
-        assert_eq!(interruption(), None, "nobody held it");
-    }
-}
