@@ -209,7 +209,7 @@ impl Model {
         let whose = self.user(cpu, place);
         let innermost = self.hierarchy.innermost(cpu).at();
         let run = self.run[cpu.0 as usize];
-        let places = &mut self.last[innermost];
+        let places = &self.last[innermost];
         let at = line.0 as usize & (places.len() - 1);
         let last = places[at];
         let is_again = (last.line, last.virtual_line, last.whose, last.run) == (line, virtual_line, whose, run);

@@ -75,6 +75,7 @@ pub(crate) fn conduct_workloads(request: &LiveRequest) -> anyhow::Result<LiveWor
         let goes_on = here[position].conduct(request, own, left, None)?;
         left = left.saturating_sub(began.elapsed());
         if !goes_on {
+            here[position].end_place(here.len() - position - 1);
             break;
         }
     }
@@ -113,7 +114,7 @@ fn conduct_at_once(
             let left = left.saturating_sub(began.elapsed());
             let goes_on = study.conduct(request, left, left, Some(&bars));
             if !matches!(goes_on, Ok(true)) {
-                *waiting() = [].iter_mut();
+                study.end_place(std::mem::replace(&mut *waiting(), [].iter_mut()).len());
                 return goes_on.map(drop);
             }
         }
@@ -192,13 +193,17 @@ impl LiveStudy {
             Ok(record) => self.record = Some(record),
             Err(LeftOut { why, is_place }) => {
                 self.left_out.push(format!("{what} was not run: {why}."));
-                if is_place {
-                    self.left_out.push(format!("Nor was any workload after it {}.", self.place.phrase()));
-                    return Ok(false);
-                }
+                return Ok(!is_place);
             }
         }
         Ok(true)
+    }
+
+    /// Nothing can be run in its place after it, and so many workloads wait for that.
+    fn end_place(&mut self, waiting: usize) {
+        if waiting > 0 {
+            self.left_out.push(format!("Nor was any workload after it {}.", self.place.phrase()));
+        }
     }
 }
 
