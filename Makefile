@@ -4,7 +4,9 @@
 # Where `make setup` may have put Rust.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-STAYPUT = target/release/stayput
+# Where cargo builds, unless it is configured to do so elsewhere.
+RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
+STAYPUT = $(RELEASE)/stayput
 CPUS = all
 SET = all
 
@@ -16,9 +18,8 @@ setup:
 build: setup
 	cargo build --release
 
-# PREFIX: where to. Under sudo nothing is built: `make build` first, as yourself. What debuggers want stays in target/release.
+# PREFIX: where to. Under sudo nothing is built: `make build` first, as yourself. What debuggers want stays where it was built.
 PREFIX ?= /usr/local
-RELEASE = target/release
 root = $(DESTDIR)$(PREFIX)
 libexec = $(root)/libexec/stayput
 # What the command starts for its users: too plain names for everybody's PATH.

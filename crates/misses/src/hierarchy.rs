@@ -6,6 +6,7 @@
 //! that are not on the storing CPU's way to memory. Not modelled: instruction fetches, page walks, prefetching, writing back.
 
 use crate::cache::{Build, Cache, Line};
+use crate::sampling::Sampling;
 use crate::sparse::Sparse;
 use machine::tree::{Associativity, ObjectIndex};
 use machine::{CpuId, Kind, Machine};
@@ -225,12 +226,32 @@ impl Hierarchy {
         Ok(CacheIndex(self.caches.len() as u16 - 1))
     }
 
+    /// Leaves of each cache one of `one_of` sets, or of as many as all have in common.
+    pub fn sample(&mut self, one_of: u32) -> Sampling {
+        let index_bits = self.caches.iter().map(|cache| cache.build.sets.trailing_zeros()).min().unwrap_or(0);
+        let sampling = Sampling::new(one_of, index_bits);
+        for cache in &mut self.caches {
+            let Build { sets, ways } = cache.build;
+            *cache = Cache::new(Build { sets: sets / sampling.one_of() as usize, ways });
+        }
+        sampling
+    }
+
     pub fn cpus(&self) -> usize {
         self.paths.len()
     }
 
     pub fn caches(&self) -> usize {
         self.caches.len()
+    }
+
+    /// The kinds of all caches, by their positions.
+    pub fn cache_kinds(&self) -> Vec<Kind> {
+        let mut kinds = vec![self.kinds[0]; self.caches.len()];
+        for path in &self.paths {
+            path.caches.iter().zip(&self.kinds).for_each(|(cache, &kind)| kinds[cache.at()] = kind);
+        }
+        kinds
     }
 
     /// The cache of a level on a CPU's way to memory.

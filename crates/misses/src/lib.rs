@@ -39,7 +39,8 @@
 //!
 //! # What is modelled
 //!
-//! See [`hierarchy`]. Accesses to devices don't count, and an access belongs to the line of its first byte. Causes are given for
+//! See [`hierarchy`]. All sets of all caches, or of each cache one set of so many ([`Model::of_tasks`]): then misses are estimates,
+//! and accesses are not. Accesses to devices don't count, and an access belongs to the line of its first byte. Causes are given for
 //! all levels from L2 outwards.
 
 #![deny(unsafe_code)]
@@ -52,9 +53,11 @@ pub mod marks;
 pub mod model;
 mod process;
 pub mod report;
+mod sampling;
 mod sparse;
 mod tally;
 pub mod tasks;
+mod translations;
 pub mod window;
 
 pub use hierarchy::HierarchyError;

@@ -24,13 +24,14 @@ pub(crate) enum Loss {
 pub(crate) struct Losses {
     /// By line: whether a process of interest uses it.
     watched: Sparse<bool>,
-    /// By cache and line.
-    last: Vec<Sparse<Option<Loss>>>,
+    /// By cache and line; nothing of a cache whose losses nobody asks for.
+    last: Vec<Option<Sparse<Option<Loss>>>>,
 }
 
 impl Losses {
-    pub fn new(caches: usize) -> Self {
-        Self { watched: Sparse::default(), last: vec![Sparse::default(); caches] }
+    /// None yet of caches, of each of which is said whether its losses will be asked for.
+    pub fn new(is_asked_for: impl Iterator<Item = bool>) -> Self {
+        Self { watched: Sparse::default(), last: is_asked_for.map(|is| is.then(Sparse::default)).collect() }
     }
 
     /// From now on the losses of a line are kept. There are none yet: nobody of interest had it.
@@ -39,18 +40,20 @@ impl Losses {
     }
 
     pub fn lost(&mut self, cache: CacheIndex, line: Line, loss: Loss) {
-        if self.watched.get(line.0) {
-            *self.last[cache.at()].at(line.0) = Some(loss);
+        if let Some(last) = &mut self.last[cache.at()]
+            && self.watched.get(line.0)
+        {
+            *last.at(line.0) = Some(loss);
         }
     }
 
     /// How a cache that doesn't hold a line lost it; nothing when it hasn't held it since it is watched.
     pub fn last(&self, cache: CacheIndex, line: Line) -> Option<Loss> {
-        self.last[cache.at()].get(line.0)
+        self.last[cache.at()].as_ref().and_then(|last| last.get(line.0))
     }
 
     pub fn forget(&mut self) {
         self.watched.clear();
-        self.last.iter_mut().for_each(Sparse::clear);
+        self.last.iter_mut().flatten().for_each(Sparse::clear);
     }
 }

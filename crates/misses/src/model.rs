@@ -5,8 +5,10 @@ use crate::hierarchy::{CacheIndex, Event, Hierarchy, HierarchyError, LevelIndex,
 use crate::loss::{Loss, Losses};
 use crate::process::{Process, Use};
 use crate::report::{Causes, Instructions, Report};
+use crate::sampling::Sampling;
 use crate::tally::Tallies;
 use crate::tasks::{TaskAddress, Tasks};
+use crate::translations::Translations;
 use crate::window::{KERNEL, Place, ProcessIndex, SectionIndex};
 use machine::{CpuId, Machine};
 use std::collections::BTreeMap;
@@ -72,11 +74,15 @@ struct Past {
 pub struct Model {
     machine: Machine,
     hierarchy: Hierarchy,
+    /// Which sets of it are modelled; it knows no others.
+    sampling: Sampling,
     line_shift: u32,
     /// Whether accesses outside the windows are modelled.
     others: bool,
     /// Who the processes of interest are, where the kernel's switches say that and not the windows.
     tasks: Option<Tasks>,
+    /// Where pages lie, where all of the kernel's accesses are heard of: with `others`.
+    translations: Translations,
     now: u64,
     losses: Losses,
     processes: Vec<Process>,
@@ -105,14 +111,21 @@ impl Model {
     /// What the machine doesn't tell of its caches, or has in a way that isn't modelled.
     pub fn new(machine: Machine, others: bool) -> Result<Self, HierarchyError> {
         let hierarchy = Hierarchy::new(&machine)?;
+        Ok(Self::of_hierarchy(machine, others, hierarchy, Sampling::all()))
+    }
+
+    fn of_hierarchy(machine: Machine, others: bool, hierarchy: Hierarchy, sampling: Sampling) -> Self {
         let places = (0..hierarchy.cpus() as u32).map(|cpu| 1 << hierarchy.innermost_sets(CpuId(cpu)).trailing_zeros());
         let places = places.min().unwrap_or(1).min(MOST_PLACES);
-        Ok(Self {
+        let tallies = Tallies::new(&hierarchy.kinds, hierarchy.cpus());
+        Self {
+            sampling,
             line_shift: hierarchy.line_bytes.trailing_zeros(),
             others,
             tasks: None,
+            translations: Translations::new(hierarchy.cpus()),
             now: 0,
-            losses: Losses::new(hierarchy.caches()),
+            losses: Losses::new(hierarchy.cache_kinds().into_iter().map(|kind| tallies.explains(kind))),
             processes: Vec::new(),
             on_cpu: vec![None; hierarchy.cpus()],
             memos: vec![Memo::NONE; hierarchy.caches()],
@@ -120,20 +133,24 @@ impl Model {
             run: vec![0; hierarchy.cpus()],
             runs: 0,
             section: SectionIndex::OUTSIDE,
-            tallies: Tallies::new(&hierarchy.kinds, hierarchy.cpus()),
+            tallies,
             instructions: vec![Instructions::default(); hierarchy.cpus()],
             sections: BTreeMap::new(),
             machine,
             hierarchy,
-        })
+        }
     }
 
     /// The same for any programs: the processes of interest are the tasks that are born in a section, whatever of user space they use.
+    /// Of `one_of` sets of a cache, a power of two, one is modelled, and each of its misses counts so many times; one of fewer where
+    /// caches have few.
     ///
     /// # Errors
     /// As for [`Model::new`].
-    pub fn of_tasks(machine: Machine) -> Result<Self, HierarchyError> {
-        let model = Self::new(machine, true)?;
+    pub fn of_tasks(machine: Machine, one_of: u32) -> Result<Self, HierarchyError> {
+        let mut hierarchy = Hierarchy::new(&machine)?;
+        let sampling = hierarchy.sample(one_of);
+        let model = Self::of_hierarchy(machine, true, hierarchy, sampling);
         Ok(Self { tasks: Some(Tasks::new(model.cpus())), ..model })
     }
 
@@ -144,6 +161,8 @@ impl Model {
         if self.on_cpu[cpu.0 as usize] == process {
             return;
         }
+        // The access before is of the run that ends here, and none of the next one.
+        self.now += 1;
         if let Some(before) = self.on_cpu[cpu.0 as usize].take() {
             self.processes[before.at()].end_run(self.now);
         }
@@ -195,6 +214,19 @@ impl Model {
             self.tallies.tally(memo.whose).accesses += 1;
             return None;
         }
+        self.access_line(cpu, address, is_store, physical)
+    }
+
+    /// The same in a section, where it isn't the line of the access before.
+    #[inline(never)]
+    fn access_line(
+        &mut self,
+        cpu: CpuId,
+        address: u64,
+        is_store: bool,
+        physical: impl FnOnce() -> Option<u64>,
+    ) -> Option<SectionIndex> {
+        let virtual_line = address >> self.line_shift;
         let mut place = Place::at(address);
         if self.tasks.is_some() && place.marked().is_none() {
             place = if address < KERNEL { Place::User } else { Place::Other };
@@ -204,10 +236,16 @@ impl Model {
             Place::Other if !self.others => return None,
             _ => {}
         }
-        let line = Line(physical()? >> self.line_shift);
+        let physical = if self.others { self.translations.physical(cpu, address, physical) } else { physical() };
+        let line = self.sampling.line(physical? >> self.line_shift);
         self.now += 1;
         let whose = self.user(cpu, place);
         let innermost = self.hierarchy.innermost(cpu).at();
+        let Some(line) = line else {
+            self.tallies.tally(whose).accesses += 1;
+            self.memos[innermost] = Memo { cpu, virtual_line, whose, is_sole: true };
+            return None;
+        };
         let run = self.run[cpu.0 as usize];
         let places = &self.last[innermost];
         let at = line.0 as usize & (places.len() - 1);
@@ -359,6 +397,7 @@ impl Model {
         self.tallies = self.sections.get(&section.0).cloned().unwrap_or_else(nothing);
         self.memos.fill(Memo::NONE);
         self.last.iter_mut().for_each(|places| places.fill(Last::NONE));
+        self.translations.forget();
         self.section = section;
         if section == SectionIndex::OUTSIDE {
             self.hierarchy.empty();
@@ -375,9 +414,13 @@ impl Model {
             machine: self.machine.name().to_owned(),
             caches: self.hierarchy.builds.clone(),
             line_bytes: self.hierarchy.line_bytes,
-            assumptions: self.hierarchy.assumptions.clone(),
+            assumptions: self.hierarchy.assumptions.iter().cloned().chain(self.sampling.sentence()).collect(),
             others: self.others,
-            sections: self.sections.iter().map(|(&section, tallies)| (section, tallies.section())).collect(),
+            sections: self
+                .sections
+                .iter()
+                .map(|(&section, tallies)| (section, tallies.section(self.sampling.one_of())))
+                .collect(),
         }
     }
 }

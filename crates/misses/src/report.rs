@@ -74,6 +74,18 @@ impl Causes {
         self.by_name().iter().map(|(_, misses)| misses).sum()
     }
 
+    /// So many times as many.
+    pub(crate) fn times(self, factor: u64) -> Self {
+        Self {
+            cold: self.cold * factor,
+            steady: self.steady * factor,
+            reload: self.reload * factor,
+            migration: self.migration * factor,
+            contention: self.contention * factor,
+            invalidation: self.invalidation * factor,
+        }
+    }
+
     /// Each cause as it is called in the report, and its misses.
     pub fn by_name(&self) -> [(&'static str, u64); 6] {
         [

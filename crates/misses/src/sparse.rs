@@ -1,6 +1,7 @@
 //! An array of which most is never touched.
 
-const PAGE: u64 = 64;
+/// With lines of 16 bytes, a page of memory.
+const PAGE: u64 = 256;
 
 /// Something for each line of a memory, in pages that come when they are first written to.
 #[derive(Clone, Debug)]

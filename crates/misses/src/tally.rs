@@ -39,10 +39,17 @@ impl Tallies {
         &mut self.tallies[index]
     }
 
-    /// The whole section, with zeros for every level at which nothing was missed.
-    pub fn section(&self) -> Section {
-        let Counts { accesses, misses, .. } = self.tallies.first().unwrap_or(&self.nothing).clone();
-        let processes = (0..).zip(self.tallies.iter().skip(1).cloned()).filter(|(_, counts)| counts.accesses > 0);
+    /// The whole section, with zeros for every level at which nothing was missed. Each miss counts `each` times.
+    pub fn section(&self, each: u64) -> Section {
+        let times_each = |counts: &Counts| {
+            let mut counts = counts.clone();
+            counts.misses.values_mut().for_each(|misses| *misses *= each);
+            counts.causes.values_mut().for_each(|causes| *causes = causes.times(each));
+            counts
+        };
+        let Counts { accesses, misses, .. } = times_each(self.tallies.first().unwrap_or(&self.nothing));
+        let processes =
+            (0..).zip(self.tallies.iter().skip(1).map(times_each)).filter(|(_, counts)| counts.accesses > 0);
         let mut section = Section {
             all: self.nothing.clone(),
             processes: processes.collect(),

@@ -11,7 +11,8 @@
 //! everywhere: a preset, an hwloc XML file, a synthetic string. Its CPU numbers are those of the guest: 0 is the first that qemu
 //! starts. `out` receives the report whenever a section ends. With `others=off`, only the data of the processes of interest go
 //! through the caches, which is faster, and nothing else pollutes them. With `tasks=on` the processes of
-//! interest are the tasks that the kernel makes in a section, with all that they use of user space. qemu must run all CPUs on one thread; any version from
+//! interest are the tasks that the kernel makes in a section, with all that they use of user space, and with `one-set-of=8` every eighth
+//! set of caches is modelled for all. qemu must run all CPUs on one thread; any version from
 //! 6.0 on will do.
 
 mod qemu;
@@ -23,15 +24,16 @@ use misses::Model;
 use misses::report::Instructions;
 use misses::tasks::TaskAddress;
 use misses::window::{KERNEL, Place, SectionIndex};
-use std::cell::RefCell;
+use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
 use std::slice;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 
 /// The version of the plugin interface that we are written for, which qemu reads when it has loaded us.
 ///
@@ -57,8 +59,7 @@ const LOADED: u64 = 0xffff_ffff_c000_0000;
 /// What all callbacks use.
 struct Plugin {
     qemu: Qemu,
-    /// The model, until the thread that runs all CPUs takes it.
-    model: Mutex<Option<Model>>,
+    model: OfOneThread<Model>,
     /// By CPU; each is written by the thread that runs this CPU only.
     executed: Vec<Executed>,
     out: PathBuf,
@@ -95,9 +96,39 @@ static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 /// Whether the model wants to hear of accesses other than marks: most of a boot is over sooner without.
 static IN_SECTION: AtomicBool = AtomicBool::new(false);
 
-thread_local! {
-    /// The model belongs to the one thread that runs all CPUs. A lock took a third of all time.
-    static MODEL: RefCell<Option<Model>> = const { RefCell::new(None) };
+/// What belongs to the one thread that runs all CPUs. A lock took a third of all time, and a variable of that thread's a twentieth.
+struct OfOneThread<T> {
+    value: UnsafeCell<T>,
+    owner: OnceLock<ThreadId>,
+}
+
+// SAFETY: the value is reached through callbacks of code that was translated, and no second thread gets past its first translation. A
+// CPU that has begun on another thread translates its own first instructions, which no other executes.
+unsafe impl<T: Send> Sync for OfOneThread<T> {}
+
+impl<T> OfOneThread<T> {
+    fn new(value: T) -> Self {
+        Self { value: UnsafeCell::new(value), owner: OnceLock::new() }
+    }
+
+    /// Ends the process on another thread than the first that asks.
+    fn check_thread(&self) {
+        let this = thread::current().id();
+        if *self.owner.get_or_init(|| this) != this {
+            eprintln!("stayput-misses: qemu runs CPUs on several threads; start it with `-accel tcg,thread=single`");
+            process::exit(1)
+        }
+    }
+
+    /// The value.
+    ///
+    /// # Safety
+    /// By callbacks of translated code only, which don't call one another.
+    #[expect(clippy::mut_from_ref, reason = "it is of one thread, and borrowed once at a time")]
+    unsafe fn get(&self) -> &mut T {
+        // SAFETY: as the caller says.
+        unsafe { &mut *self.value.get() }
+    }
 }
 
 /// qemu calls this once, before the guest starts.
@@ -130,7 +161,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-    let (mut machine, mut out, mut others, mut tasks) = (None, None, true, false);
+    let (mut machine, mut out, mut others, mut tasks, mut one_of) = (None, None, true, false, 1);
     for argument in arguments {
         match argument.split_once('=') {
             Some(("machine", name)) => machine = Some(name),
@@ -139,9 +170,14 @@ fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a st
             Some(("others", "off")) => others = false,
             Some(("tasks", "on")) => tasks = true,
             Some(("tasks", "off")) => tasks = false,
+            Some(("one-set-of", number)) => {
+                one_of = number.parse().ok().filter(|of: &u32| of.is_power_of_two()).with_context(|| {
+                    format!("one-set-of={number} isn't a power of two: give 8, to model every eighth set of caches")
+                })?
+            }
             _ => bail!(
                 "`{argument}` is none of its arguments: machine=FILE.json (or what `stayput topology` takes), out=FILE, \
-                 others=on|off, tasks=on|off"
+                 others=on|off, tasks=on|off, one-set-of=NUMBER"
             ),
         }
     }
@@ -152,7 +188,7 @@ fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a st
     );
     let machine = read_machine(machine.context("it needs the argument machine=FILE.json")?)?;
     let name = machine.name().to_owned();
-    let model = if tasks { Model::of_tasks(machine)? } else { Model::new(machine, others)? };
+    let model = if tasks { Model::of_tasks(machine, one_of)? } else { Model::new(machine, others)? };
     let (guest, cpus) = (info.smp_vcpus.max(0) as usize, model.cpus());
     ensure!(guest == cpus, "the guest has {guest} CPUs and {name} has {cpus}; describe the guest's machine");
     let qemu = Qemu::find().map_err(|cause| {
@@ -162,7 +198,7 @@ fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a st
     })?;
     let register_translation = qemu.register_translation;
     let executed = (0..cpus).map(|_| Executed::default()).collect();
-    let plugin = Plugin { qemu, model: Mutex::new(Some(model)), executed, out, others: others || tasks, tasks };
+    let plugin = Plugin { qemu, model: OfOneThread::new(model), executed, out, others: others || tasks, tasks };
     let Ok(()) = PLUGIN.set(plugin) else { bail!("it is loaded twice") };
     // SAFETY: `id` is ours, and the callbacks have the types that qemu expects.
     unsafe { register_translation(id, translated) };
@@ -179,14 +215,6 @@ fn read_machine(text: &str) -> anyhow::Result<Machine> {
 }
 
 impl Plugin {
-    /// Gives the model to the thread that asks first.
-    fn hand_over(&self) -> Model {
-        self.model.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(|| {
-            eprintln!("stayput-misses: qemu runs CPUs on several threads; start it with `-accel tcg,thread=single`");
-            process::exit(1)
-        })
-    }
-
     fn executed(&self) -> Vec<Instructions> {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         self.executed
@@ -214,9 +242,10 @@ impl Plugin {
 
 /// qemu has translated a block of code: from now on we hear when it's executed and what it accesses.
 unsafe extern "C" fn translated(_: PluginId, block: *mut Block) {
-    let Some(Plugin { qemu, others, tasks, .. }) = PLUGIN.get() else {
+    let Some(Plugin { qemu, model, others, tasks, .. }) = PLUGIN.get() else {
         return;
     };
+    model.check_thread();
     // SAFETY: `block` is valid during this call, its instructions are numbered from 0, and the data that go with a callback
     // are numbers, never followed.
     unsafe {
@@ -276,10 +305,9 @@ unsafe extern "C" fn switched(vcpu: c_uint, _: u32, address: u64, offset: *mut c
     let Some(plugin) = PLUGIN.get() else {
         return;
     };
-    MODEL.with_borrow_mut(|model| {
-        let model = model.get_or_insert_with(|| plugin.hand_over());
-        model.switch(CpuId(vcpu), TaskAddress(address.wrapping_sub(offset as u64)));
-    });
+    // SAFETY: this is such a callback.
+    let model = unsafe { plugin.model.get() };
+    model.switch(CpuId(vcpu), TaskAddress(address.wrapping_sub(offset as u64)));
 }
 
 /// A CPU accesses memory.
@@ -301,16 +329,15 @@ unsafe extern "C" fn accessed(vcpu: c_uint, access: u32, address: u64, _: *mut c
             (!at.is_null() && !(qemu.is_device)(at)).then(|| (qemu.physical_address)(at))
         }
     };
-    MODEL.with_borrow_mut(|model| {
-        let model = model.get_or_insert_with(|| plugin.hand_over());
-        // Only who makes a task writes its stack pointer in another way than by switching from it.
-        if plugin.tasks && is_store && address >= KERNEL {
-            model.birth(TaskAddress(address.wrapping_sub(stack_offset)));
-        }
-        if let Some(section) = model.access(CpuId(vcpu), address, is_store, physical) {
-            model.begin_section(section, &plugin.executed());
-            IN_SECTION.store(section != SectionIndex::OUTSIDE, Ordering::Relaxed);
-            plugin.write(model);
-        }
-    });
+    // SAFETY: this is such a callback, and what it calls of qemu's calls none.
+    let model = unsafe { plugin.model.get() };
+    // Only who makes a task writes its stack pointer in another way than by switching from it.
+    if plugin.tasks && is_store && address >= KERNEL {
+        model.birth(TaskAddress(address.wrapping_sub(stack_offset)));
+    }
+    if let Some(section) = model.access(CpuId(vcpu), address, is_store, physical) {
+        model.begin_section(section, &plugin.executed());
+        IN_SECTION.store(section != SectionIndex::OUTSIDE, Ordering::Relaxed);
+        plugin.write(model);
+    }
 }

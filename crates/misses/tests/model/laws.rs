@@ -3,6 +3,7 @@
 use crate::guest::{self, Data, Guest, LINE, cache, core, machine, two_by_four};
 use machine::{CpuId, Kind, Level, Machine};
 use misses::report::{Causes, Instructions, Report};
+use misses::tasks::TaskAddress;
 use misses::window::{self, ProcessIndex, SectionIndex};
 use misses::{HierarchyError, Model};
 use std::collections::BTreeMap;
@@ -283,4 +284,59 @@ fn what_a_machine_doesn_t_tell_is_assumed_aloud() {
         ]
     );
     assert_eq!((report.caches[0].ways, report.line_bytes), (16, 64));
+}
+
+/// Two cores with an L2 of 64 sets, and an L1 of 16.
+fn with_many_sets() -> Machine {
+    let core = |cpu| cache(2, 128, 2, vec![cache(1, 16, 1, vec![core([cpu])])]);
+    machine("many sets", vec![core(0), core(1)])
+}
+
+/// Two tasks that take turns on two CPUs, whose data of `lines(turn, task)` each fill all sets alike.
+fn tasks_that_take_turns(one_of: u32, lines: impl Fn(u64, u64) -> u64) -> Report {
+    let mut model = Model::of_tasks(with_many_sets(), one_of).unwrap();
+    let none = vec![Instructions::default(); 2];
+    model.begin_section(SectionIndex(1), &none);
+    for turn in 0..12 {
+        for task in 0..2 {
+            let cpu = CpuId(u32::from(turn % 4 == 3));
+            model.switch(cpu, TaskAddress(0xffff_8880_0000_0000 + task * 0x4000));
+            for line in 0..lines(turn, task) {
+                let physical = (task << 20 | line) * LINE;
+                model.access(cpu, 0x5555_0000_0000 + line * LINE, line / 64 % 2 == 0, || Some(physical));
+            }
+        }
+    }
+    model.begin_section(SectionIndex::OUTSIDE, &none);
+    model.report()
+}
+
+#[test]
+fn what_is_alike_in_all_sets_is_counted_exactly_by_a_part_of_them() {
+    let lines = |turn, task| 64 * (1 + (turn + task) % 3);
+    let exact = tasks_that_take_turns(1, lines);
+    let causes = exact.sections[&1].all.causes[&L2];
+    assert!(
+        [causes.cold, causes.steady, causes.reload, causes.migration].iter().all(|&misses| misses > 0),
+        "{causes:?}"
+    );
+    assert_eq!(exact.assumptions, Vec::<String>::new());
+    for one_of in [2, 4, 8, 16] {
+        let part = tasks_that_take_turns(one_of, lines);
+        assert_eq!(part.sections, exact.sections, "one of {one_of}");
+        let said = format!("of {one_of} sets of a cache one is modelled, and each of its misses counts {one_of} times");
+        assert_eq!((part.assumptions, part.caches), (vec![said], exact.caches.clone()));
+    }
+    // The L1 has no more than 16 sets.
+    assert_eq!(tasks_that_take_turns(64, lines), tasks_that_take_turns(16, lines));
+}
+
+#[test]
+fn of_a_part_of_the_sets_accesses_are_all_counted() {
+    let lines = |turn, task| 37 + 11 * turn + task;
+    let (exact, part) = (tasks_that_take_turns(1, lines), tasks_that_take_turns(4, lines));
+    let (exact, part) = (&exact.sections[&1].all, &part.sections[&1].all);
+    assert_eq!((part.accesses, part.runs, &part.migrations), (exact.accesses, exact.runs, &exact.migrations));
+    assert_ne!(part.misses, exact.misses, "not all sets are alike here");
+    assert!(part.misses.values().all(|misses| misses % 4 == 0));
 }

@@ -5,7 +5,7 @@ use crate::guest::{self, Data, Guest, LINE};
 use machine::{CpuId, Kind, Level, Machine};
 use misses::report::{Causes, Counts, OtherCounts, Section};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An access as it happened.
 #[derive(Clone, Copy, Debug)]
@@ -272,15 +272,16 @@ fn bursts(processes: u32) -> impl Strategy<Value = Vec<Burst>> {
 fn accesses(bursts: &[Burst], cpus: u32) -> Vec<Access> {
     // On a large machine 32 apart, which makes the caches of some CPUs 64 apart.
     let cpu_of = |cpu: u32| if cpus > 8 { cpu * 32 % cpus } else { cpu % cpus };
+    let used: BTreeSet<u32> = bursts.iter().map(|burst| cpu_of(burst.cpu)).collect();
     let mut salts: BTreeMap<u32, u64> = BTreeMap::new();
     let mut accesses = Vec::new();
     for burst in bursts {
         let salt = salts.entry(burst.process).or_default();
         if burst.is_remapped {
-            // Only the kernel can do that, and it leaves traces.
+            // Only the kernel can do that, and it leaves traces: by the CPU that does it, and by all others, which it interrupts.
             *salt += 0x1000;
             let data = Data::Other(0);
-            accesses.push(Access { cpu: cpu_of(burst.cpu), data, line: data.line(), is_store: true });
+            accesses.extend(used.iter().map(|&cpu| Access { cpu, data, line: data.line(), is_store: true }));
         }
         for &(which, line, is_store) in &burst.accesses {
             let (data, salt) = match which {
