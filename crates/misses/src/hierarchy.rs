@@ -226,10 +226,14 @@ impl Hierarchy {
         Ok(CacheIndex(self.caches.len() as u16 - 1))
     }
 
-    /// Leaves of each cache one of `one_of` sets, or of as many as all have in common.
-    pub fn sample(&mut self, one_of: u32) -> Sampling {
+    /// Leaves of each cache one set of so many that those beyond the innermost keep `least_sets` at least.
+    pub fn sample(&mut self, least_sets: u64) -> Sampling {
         let index_bits = self.caches.iter().map(|cache| cache.build.sets.trailing_zeros()).min().unwrap_or(0);
-        let sampling = Sampling::new(one_of, index_bits);
+        let innermost: Vec<CacheIndex> = self.paths.iter().map(|path| path.caches[0]).collect();
+        let is_only = self.kinds.len() == 1;
+        let counts = |at: &usize| is_only || !innermost.contains(&CacheIndex(*at as u16));
+        let fewest = (0..self.caches.len()).filter(counts).map(|at| self.caches[at].build.sets as u64).min();
+        let sampling = Sampling::new(fewest.unwrap_or(1) / least_sets.max(1), index_bits);
         for cache in &mut self.caches {
             let Build { sets, ways } = cache.build;
             *cache = Cache::new(Build { sets: sets / sampling.one_of() as usize, ways });

@@ -39,7 +39,7 @@
 //!
 //! # What is modelled
 //!
-//! See [`hierarchy`]. All sets of all caches, or of each cache one set of so many ([`Model::of_tasks`]): then misses are estimates,
+//! See [`hierarchy`]. All sets of all caches, or of large caches one set of so many ([`Model::of_tasks`]): then misses are estimates,
 //! and accesses are not. Accesses to devices don't count, and an access belongs to the line of its first byte. Causes are given for
 //! all levels from L2 outwards.
 

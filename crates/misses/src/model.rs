@@ -142,14 +142,14 @@ impl Model {
     }
 
     /// The same for any programs: the processes of interest are the tasks that are born in a section, whatever of user space they use.
-    /// Of `one_of` sets of a cache, a power of two, one is modelled, and each of its misses counts so many times; one of fewer where
-    /// caches have few.
+    /// Where there are more, a part of the sets is modelled that leaves caches beyond the innermost `least_sets` or somewhat more, and
+    /// each miss stands for as many as there are parts.
     ///
     /// # Errors
     /// As for [`Model::new`].
-    pub fn of_tasks(machine: Machine, one_of: u32) -> Result<Self, HierarchyError> {
+    pub fn of_tasks(machine: Machine, least_sets: u64) -> Result<Self, HierarchyError> {
         let mut hierarchy = Hierarchy::new(&machine)?;
-        let sampling = hierarchy.sample(one_of);
+        let sampling = hierarchy.sample(least_sets);
         let model = Self::of_hierarchy(machine, true, hierarchy, sampling);
         Ok(Self { tasks: Some(Tasks::new(model.cpus())), ..model })
     }

@@ -23,11 +23,11 @@ impl Sampling {
         Self::new(1, 0)
     }
 
-    /// One of `one_of` sets, a power of two, of caches whose numbers of sets `2^index_bits` divides; of fewer, where that is too few.
+    /// One of at most `one_of` sets, of caches whose numbers of sets `2^index_bits` divides.
     ///
     /// All bits that all caches know are folded into the lowest, so that of lines side by side as of those at the same places of pages
     /// the same part is in.
-    pub fn new(one_of: u32, index_bits: u32) -> Self {
+    pub fn new(one_of: u64, index_bits: u32) -> Self {
         let index_bits = index_bits.min(MOST_BITS);
         let shift = one_of.max(1).ilog2().min(index_bits);
         let folded = |index: u32| (0..index_bits).step_by(shift.max(1) as usize).fold(0, |sum, by| sum ^ index >> by);
@@ -80,6 +80,7 @@ mod tests {
     #[test]
     fn of_few_sets_as_many_are_in_as_there_are() {
         assert_eq!(Sampling::new(8, 2).one_of(), 4);
+        assert_eq!(Sampling::new(7, 12).one_of(), 4);
         assert_eq!(Sampling::new(8, 0), Sampling::new(1, 0));
         assert_eq!(Sampling::all().line(77), Some(Line(77)));
     }

@@ -11,8 +11,8 @@
 //! everywhere: a preset, an hwloc XML file, a synthetic string. Its CPU numbers are those of the guest: 0 is the first that qemu
 //! starts. `out` receives the report whenever a section ends. With `others=off`, only the data of the processes of interest go
 //! through the caches, which is faster, and nothing else pollutes them. With `tasks=on` the processes of
-//! interest are the tasks that the kernel makes in a section, with all that they use of user space, and with `one-set-of=8` every eighth
-//! set of caches is modelled for all. qemu must run all CPUs on one thread; any version from
+//! interest are the tasks that the kernel makes in a section, with all that they use of user space, and with `least-sets=2048` a
+//! part of the sets of larger caches stands for all. qemu must run all CPUs on one thread; any version from
 //! 6.0 on will do.
 
 mod qemu;
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-    let (mut machine, mut out, mut others, mut tasks, mut one_of) = (None, None, true, false, 1);
+    let (mut machine, mut out, mut others, mut tasks, mut least_sets) = (None, None, true, false, u64::MAX);
     for argument in arguments {
         match argument.split_once('=') {
             Some(("machine", name)) => machine = Some(name),
@@ -170,14 +170,12 @@ fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a st
             Some(("others", "off")) => others = false,
             Some(("tasks", "on")) => tasks = true,
             Some(("tasks", "off")) => tasks = false,
-            Some(("one-set-of", number)) => {
-                one_of = number.parse().ok().filter(|of: &u32| of.is_power_of_two()).with_context(|| {
-                    format!("one-set-of={number} isn't a power of two: give 8, to model every eighth set of caches")
-                })?
+            Some(("least-sets", number)) => {
+                least_sets = number.parse().with_context(|| format!("least-sets={number} is no number of sets"))?;
             }
             _ => bail!(
                 "`{argument}` is none of its arguments: machine=FILE.json (or what `stayput topology` takes), out=FILE, \
-                 others=on|off, tasks=on|off, one-set-of=NUMBER"
+                 others=on|off, tasks=on|off, least-sets=NUMBER"
             ),
         }
     }
@@ -188,7 +186,7 @@ fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a st
     );
     let machine = read_machine(machine.context("it needs the argument machine=FILE.json")?)?;
     let name = machine.name().to_owned();
-    let model = if tasks { Model::of_tasks(machine, one_of)? } else { Model::new(machine, others)? };
+    let model = if tasks { Model::of_tasks(machine, least_sets)? } else { Model::new(machine, others)? };
     let (guest, cpus) = (info.smp_vcpus.max(0) as usize, model.cpus());
     ensure!(guest == cpus, "the guest has {guest} CPUs and {name} has {cpus}; describe the guest's machine");
     let qemu = Qemu::find().map_err(|cause| {

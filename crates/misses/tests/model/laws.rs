@@ -293,8 +293,8 @@ fn with_many_sets() -> Machine {
 }
 
 /// Two tasks that take turns on two CPUs, whose data of `lines(turn, task)` each fill all sets alike.
-fn tasks_that_take_turns(one_of: u32, lines: impl Fn(u64, u64) -> u64) -> Report {
-    let mut model = Model::of_tasks(with_many_sets(), one_of).unwrap();
+fn tasks_that_take_turns(least_sets: u64, lines: impl Fn(u64, u64) -> u64) -> Report {
+    let mut model = Model::of_tasks(with_many_sets(), least_sets).unwrap();
     let none = vec![Instructions::default(); 2];
     model.begin_section(SectionIndex(1), &none);
     for turn in 0..12 {
@@ -314,7 +314,7 @@ fn tasks_that_take_turns(one_of: u32, lines: impl Fn(u64, u64) -> u64) -> Report
 #[test]
 fn what_is_alike_in_all_sets_is_counted_exactly_by_a_part_of_them() {
     let lines = |turn, task| 64 * (1 + (turn + task) % 3);
-    let exact = tasks_that_take_turns(1, lines);
+    let exact = tasks_that_take_turns(64, lines);
     let causes = exact.sections[&1].all.causes[&L2];
     assert!(
         [causes.cold, causes.steady, causes.reload, causes.migration].iter().all(|&misses| misses > 0),
@@ -322,19 +322,20 @@ fn what_is_alike_in_all_sets_is_counted_exactly_by_a_part_of_them() {
     );
     assert_eq!(exact.assumptions, Vec::<String>::new());
     for one_of in [2, 4, 8, 16] {
-        let part = tasks_that_take_turns(one_of, lines);
+        let part = tasks_that_take_turns(64 / one_of, lines);
         assert_eq!(part.sections, exact.sections, "one of {one_of}");
         let said = format!("of {one_of} sets of a cache one is modelled, and each of its misses counts {one_of} times");
         assert_eq!((part.assumptions, part.caches), (vec![said], exact.caches.clone()));
     }
-    // The L1 has no more than 16 sets.
-    assert_eq!(tasks_that_take_turns(64, lines), tasks_that_take_turns(16, lines));
+    // The L1 has no more than 16 sets, and the L2 no more than 64.
+    assert_eq!(tasks_that_take_turns(1, lines), tasks_that_take_turns(4, lines));
+    assert_eq!(tasks_that_take_turns(65, lines), exact);
 }
 
 #[test]
 fn of_a_part_of_the_sets_accesses_are_all_counted() {
     let lines = |turn, task| 37 + 11 * turn + task;
-    let (exact, part) = (tasks_that_take_turns(1, lines), tasks_that_take_turns(4, lines));
+    let (exact, part) = (tasks_that_take_turns(64, lines), tasks_that_take_turns(16, lines));
     let (exact, part) = (&exact.sections[&1].all, &part.sections[&1].all);
     assert_eq!((part.accesses, part.runs, &part.migrations), (exact.accesses, exact.runs, &exact.migrations));
     assert_ne!(part.misses, exact.misses, "not all sets are alike here");

@@ -19,9 +19,9 @@ const MEMORY_MIB: u32 = 4096;
 /// An instruction takes 8 ns of the guest's time: what it does must not depend on how much a model slows it down.
 const ICOUNT_SHIFT: u8 = 3;
 
-/// Of so many sets of a cache one is modelled. All of them take half as long again, and told of compilations what these tell within
-/// 3 %, which is less than one run differs from the next.
-const ONE_SET_OF: u32 = 8;
+/// Of caches with more sets a part is modelled, of so many. That told of compilations what all sets tell within 3 %, which is less than
+/// one run differs from the next.
+const LEAST_SETS: u64 = 2048;
 
 /// Where programs run.
 pub(super) enum Venue {
@@ -152,7 +152,7 @@ fn boot(guest: &GuestMachine, machine: &Machine) -> anyhow::Result<(Boot, Option
             format!("machine={}", tree.display()),
             format!("out={}", report.display()),
             "tasks=on".to_owned(),
-            format!("one-set-of={ONE_SET_OF}"),
+            format!("least-sets={LEAST_SETS}"),
         ];
         let library = launch::companion("libstayput_misses.so")?;
         vm.plugin = Some(Plugin { library, arguments: arguments.into() });
