@@ -31,6 +31,19 @@ static const struct {
     int branches, transactions;
 } CLASSES[] = {{8, 2000}, {32, 8000}, {64, 32000}, {256, 128000}, {512, 512000}, {1024, 2048000}};
 
+/* What is asked for. A part of a class has all of its branches, and as much fewer accounts in each
+   as transactions. */
+struct load {
+    size_t class;
+    int branches, accounts, transactions;
+    int clients;
+};
+
+static struct load load_of(size_t class, int part_of, int clients) {
+    return (struct load){class, CLASSES[class].branches, ACCOUNTS / part_of,
+                         CLASSES[class].transactions / part_of, clients};
+}
+
 static const uint64_t SEED = 314159265;
 
 /* What has to be there of PostgreSQL, and where. */
@@ -141,12 +154,12 @@ static bool write_text(const char *name, const char *text) {
     return fclose(file) == 0 && is_written;
 }
 
-/* Runs psql on a file, with the class' numbers as variables. */
-static int psql(const char *file, const char *log, int branches) {
+/* Runs psql on a file, with the load's numbers as variables. */
+static int psql(const char *file, const char *log, const struct load *load) {
     char branches_set[32], tellers_set[32], accounts_set[32];
-    snprintf(branches_set, sizeof branches_set, "branches=%d", branches);
+    snprintf(branches_set, sizeof branches_set, "branches=%d", load->branches);
     snprintf(tellers_set, sizeof tellers_set, "tellers=%d", TELLERS);
-    snprintf(accounts_set, sizeof accounts_set, "accounts=%d", ACCOUNTS);
+    snprintf(accounts_set, sizeof accounts_set, "accounts=%d", load->accounts);
     return scratch_run((const char *[]){tools[PSQL],
                                         "-X",
                                         "-q",
@@ -177,11 +190,11 @@ static uint64_t buffers_mib(size_t class) {
 }
 
 /* Starts the server and waits until it answers. -1, and a sentence, when it doesn't. */
-static pid_t start_server(size_t class, int clients, struct result *result) {
+static pid_t start_server(const struct load *load, struct result *result) {
     char last[512], buffers[48], connections[48];
     snprintf(buffers, sizeof buffers, "shared_buffers=%lluMB",
-             (unsigned long long)buffers_mib(class));
-    snprintf(connections, sizeof connections, "max_connections=%d", clients + 8);
+             (unsigned long long)buffers_mib(load->class));
+    snprintf(connections, sizeof connections, "max_connections=%d", load->clients + 8);
     const char *const initdb[] = {tools[INITDB], "-D",        "data",        "-A", "trust", "-U",
                                   "stayput",     "--no-sync", "--no-locale", "-E", "UTF8",  NULL};
     if (scratch_run(initdb, "initdb.log") != 0) {
@@ -195,7 +208,7 @@ static pid_t start_server(size_t class, int clients, struct result *result) {
                          "autovacuum=off", "-c", buffers, "-c", connections, NULL},
         "server.log", SIGQUIT);
     for (int waited = 0; waited < READY_WITHIN_MS && !scratch_ended(server); waited += 50) {
-        if (psql("nothing.sql", "ready.log", 1) == 0)
+        if (psql("nothing.sql", "ready.log", load) == 0)
             return server;
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
@@ -205,14 +218,14 @@ static pid_t start_server(size_t class, int clients, struct result *result) {
 }
 
 /* Some clients' transactions, as many for each. */
-static pid_t start_load(int clients, int transactions, int branches, uint64_t seed,
+static pid_t start_load(const struct load *load, int clients, int transactions, uint64_t seed,
                         const char *log) {
     char text[6][48];
     snprintf(text[0], sizeof text[0], "%d", clients);
     snprintf(text[1], sizeof text[1], "%d", transactions);
-    snprintf(text[2], sizeof text[2], "branches=%d", branches);
+    snprintf(text[2], sizeof text[2], "branches=%d", load->branches);
     snprintf(text[3], sizeof text[3], "tellers=%d", TELLERS);
-    snprintf(text[4], sizeof text[4], "accounts=%d", ACCOUNTS);
+    snprintf(text[4], sizeof text[4], "accounts=%d", load->accounts);
     snprintf(text[5], sizeof text[5], "--random-seed=%llu", (unsigned long long)seed);
     return scratch_start((const char *[]){tools[PGBENCH],
                                           "-n",
@@ -240,12 +253,12 @@ static pid_t start_load(int clients, int transactions, int branches, uint64_t se
 
 /* All transactions, of which some clients make one more than others where they don't come out
    even. */
-static bool run_load(size_t class, int clients, struct result *result) {
-    const int all = CLASSES[class].transactions, branches = CLASSES[class].branches;
-    const int more = all % clients, each = all / clients;
+static bool run_load(const struct load *load, struct result *result) {
+    const int more = load->transactions % load->clients;
+    const int each = load->transactions / load->clients;
     const double start = omp_get_wtime();
-    const pid_t longer = more > 0 ? start_load(more, each + 1, branches, SEED, "more.log") : 0;
-    const pid_t other = start_load(clients - more, each, branches, SEED + 1, "load.log");
+    const pid_t longer = more > 0 ? start_load(load, more, each + 1, SEED, "more.log") : 0;
+    const pid_t other = start_load(load, load->clients - more, each, SEED + 1, "load.log");
     const int code = scratch_wait(other), longer_code = more > 0 ? scratch_wait(longer) : 0;
     result->seconds = omp_get_wtime() - start;
     if (code == 0 && longer_code == 0)
@@ -257,11 +270,11 @@ static bool run_load(size_t class, int clients, struct result *result) {
 }
 
 /* Asks the server, and holds its answers against one another. */
-static bool check(size_t class, int clients, struct result *result) {
+static bool check(const struct load *load, struct result *result) {
     double answers[ANSWERS];
     char last[512];
     int given = 0;
-    if (psql("questions.sql", "answers", 1) == 0) {
+    if (psql("questions.sql", "answers", load) == 0) {
         FILE *file = scratch_file("answers", "re");
         while (file != NULL && given < ANSWERS && fscanf(file, "%lf", &answers[given]) == 1)
             given++;
@@ -273,7 +286,7 @@ static bool check(size_t class, int clients, struct result *result) {
         result_fail(result, "PostgreSQL doesn't answer what became of the accounts: %s", last);
         return false;
     }
-    result_check(result, "transactions", answers[HISTORY], CLASSES[class].transactions, 0.0);
+    result_check(result, "transactions", answers[HISTORY], load->transactions, 0.0);
     result_check(result, "balances of accounts less the history's", answers[ACCOUNTS_OFF], 0.0,
                  0.0);
     result_check(result, "balances of tellers less the history's", answers[TELLERS_OFF], 0.0, 0.0);
@@ -282,7 +295,8 @@ static bool check(size_t class, int clients, struct result *result) {
     result_check_below(result, "wrong accounts", answers[WRONG_ACCOUNTS], 0.0);
     result_check_below(result, "wrong tellers", answers[WRONG_TELLERS], 0.0);
     result_check_below(result, "wrong branches", answers[WRONG_BRANCHES], 0.0);
-    result_check(result, "server processes with transactions", answers[SERVERS], clients, 0.0);
+    result_check(result, "server processes with transactions", answers[SERVERS], load->clients,
+                 0.0);
     result->working = (int)answers[SERVERS];
     return true;
 }
@@ -290,25 +304,26 @@ static bool check(size_t class, int clients, struct result *result) {
 static void serve(size_t class, struct result *result) {
     const int threads = omp_get_max_threads();
     const int clients = threads < MOST_CLIENTS ? threads : MOST_CLIENTS;
+    const struct load load = load_of(class, result->part_of, clients);
     char last[512];
     if (!write_text("schema.sql", SCHEMA) || !write_text("transaction.sql", TRANSACTION) ||
         !write_text("questions.sql", QUESTIONS) || !write_text("nothing.sql", "")) {
         result_fail(result, "%s can't be written to: %m", scratch_folder());
         return;
     }
-    const pid_t server = start_server(class, clients, result);
+    const pid_t server = start_server(&load, result);
     if (server < 0)
         return;
-    if (psql("schema.sql", "schema.log", CLASSES[class].branches) != 0) {
+    if (psql("schema.sql", "schema.log", &load) != 0) {
         scratch_last_line("schema.log", last, sizeof last);
         result_fail(result, "the tables can't be made: %s", last);
         return;
     }
-    printf("branches: %d\n", CLASSES[class].branches);
-    if (!run_load(class, clients, result) || !check(class, clients, result))
+    printf("branches: %d\n", load.branches);
+    if (!run_load(&load, result) || !check(&load, result))
         return;
     result->threads = threads;
-    result->operations = CLASSES[class].transactions;
+    result->operations = load.transactions;
     kill(server, SIGINT); /* it writes all that it has, and ends */
     result_check(result, "exit code of the server", scratch_wait(server), 0.0, 0.0);
 }
@@ -342,6 +357,7 @@ static uint64_t useful_threads(size_t class) {
 const struct program PROGRAM = {
     .name = "affinity-oltp",
     .title = "transactions on a PostgreSQL server of its own",
+    .has_parts = true,
     .bytes_needed = bytes_needed,
     .useful_threads = useful_threads,
     .run = run,

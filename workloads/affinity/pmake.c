@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines of a file on average, and how far the longest and the shortest are from that. */
+/* Lines of a file on average, and how far the longest and the shortest are from that. A part of a
+   class has as many files, of fewer lines. */
 enum { LINES = 460, LINES_MORE_OR_LESS = 160 };
 
 static const int CLASS_FILES[] = {24, 48, 96, 192, 384, 768};
@@ -51,6 +52,7 @@ static const double MOST_COST = 20000.0;
 
 struct text {
     int files;
+    int lines; /* of a file on average */
     struct function *functions;
     int function_count, function_room;
     struct statement *statements;
@@ -124,9 +126,10 @@ static void draw_file(struct text *text, int file, int lines) {
 }
 
 /* All files: as many above the average as below, by as much. */
-static bool draw_text(struct text *text, int files) {
+static bool draw_text(struct text *text, int files, int part_of) {
     *text = (struct text){
         .files = files,
+        .lines = LINES / part_of,
         .functions = memory_pages((size_t)files * LINES / 16, sizeof *text->functions),
         .statements = memory_pages((size_t)files * (LINES + 1), sizeof *text->statements),
         .last_of = memory_pages((size_t)files, sizeof *text->last_of),
@@ -135,9 +138,9 @@ static bool draw_text(struct text *text, int files) {
     if (memory_refused())
         return false;
     for (int file = 0; file < files; file += 2) {
-        const int more = (int)draw(text, LINES_MORE_OR_LESS);
-        draw_file(text, file, LINES + more);
-        draw_file(text, file + 1, LINES - more);
+        const int more = (int)draw(text, (uint32_t)(LINES_MORE_OR_LESS / part_of));
+        draw_file(text, file, text->lines + more);
+        draw_file(text, file + 1, text->lines - more);
     }
     return true;
 }
@@ -364,9 +367,9 @@ static void build_and_check(const struct text *text, struct result *result) {
     }
     result->threads = threads;
     result->working = threads < text->files ? threads : text->files;
-    result->operations = (double)text->files * LINES;
+    result->operations = (double)text->files * text->lines;
     printf("files: %d\nfunctions: %d\n", text->files, text->function_count);
-    result_check(result, "lines", count_lines(text), (double)text->files * LINES, 0.0);
+    result_check(result, "lines", count_lines(text), (double)text->files * text->lines, 0.0);
     const int ran = scratch_run((const char *[]){"./program", NULL}, "output");
     result_check(result, "exit code of the program", ran, 0.0, 0.0);
     result_check_below(result, "wrong lines of its output", wrong_lines(text), 0.0);
@@ -387,7 +390,7 @@ static void run(size_t class, struct result *result) {
     unsetenv("MAKEFLAGS");
     unsetenv("MFLAGS");
     unsetenv("MAKELEVEL");
-    if (!draw_text(&text, CLASS_FILES[class]))
+    if (!draw_text(&text, CLASS_FILES[class], result->part_of))
         return;
     if (!scratch_open("pmake", false, why, sizeof why)) {
         result_fail(result, "%s", why);
@@ -409,6 +412,7 @@ static uint64_t useful_threads(size_t class) { return (uint64_t)CLASS_FILES[clas
 const struct program PROGRAM = {
     .name = "affinity-pmake",
     .title = "make -jN of generated C files, by the real compiler",
+    .has_parts = true,
     .bytes_needed = bytes_needed,
     .useful_threads = useful_threads,
     .run = run,

@@ -28,6 +28,11 @@ static const char STAGES_VARIABLE[] = "STAYPUT_TASKS";
 /* Says what is checked. */
 static const char CHECKS_VARIABLE[] = "STAYPUT_CHECKS";
 
+/* Says what part of a class is asked for. */
+static const char PART_VARIABLE[] = "STAYPUT_PART";
+
+enum { SMALLEST_PART = 16 };
+
 static const char USEFUL_THREADS_OPTION[] = "--useful-threads";
 
 enum { EXIT_VERIFIED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -94,6 +99,22 @@ static bool read_checks(const char *name, bool *only_own) {
         return true;
     fprintf(stderr, "%s: %s is `%s`; it may be `all`, or `own` for the result of the run alone\n",
             name, CHECKS_VARIABLE, what);
+    return false;
+}
+
+/* What part of the class is asked for. False, with a sentence, when that is none. */
+static bool read_part(const char *name, int *part_of) {
+    const char *part = getenv(PART_VARIABLE);
+    *part_of = 1;
+    if (part == NULL || part[0] == '\0')
+        return true;
+    char *end = NULL;
+    const long of = strncmp(part, "1/", 2) == 0 ? strtol(part + 2, &end, 10) : 0;
+    *part_of = (int)of;
+    if (of >= 1 && of <= SMALLEST_PART && *end == '\0')
+        return true;
+    fprintf(stderr, "%s: %s is `%s`; it may be a part from 1/1 to 1/%d\n", name, PART_VARIABLE,
+            part, SMALLEST_PART);
     return false;
 }
 
@@ -180,10 +201,12 @@ static bool fits(const struct request *request) {
 static int conduct(const struct request *request) {
     const struct program *program = &PROGRAM;
     share_join();
-    struct result result = {0};
+    struct result result = {.part_of = 1};
     if (program->has_graph && !open_stages(program->name, &result.stages))
         return EXIT_USAGE;
     if (program->checks_more && !read_checks(program->name, &result.only_own))
+        return EXIT_USAGE;
+    if (program->has_parts && !read_part(program->name, &result.part_of))
         return EXIT_USAGE;
 
     const char *library = ranks_library();
@@ -195,6 +218,8 @@ static int conduct(const struct request *request) {
     printf("compiler: %s\n", COMPILER);
     if (library != NULL)
         printf("MPI: %s\n", library);
+    if (result.part_of > 1)
+        printf("part of the class: 1/%d\n", result.part_of);
     if (result.only_own)
         printf("checks: of its own result alone\n");
     fflush(stdout);
@@ -260,7 +285,7 @@ int main(int argc, char **argv) {
                "%s\n"
                "CLASS is %s, from small to large. OMP_NUM_THREADS sets the number of threads.\n"
                "%s prints the most threads that can all find work in a class.\n"
-               "%s%s"
+               "%s%s%s"
                "Exit code: 0 verified, 1 wrong result or not enough memory, 2 wrong usage.\n",
                program->name, program->title, program->name, program->name, USEFUL_THREADS_OPTION,
                program->run_file == NULL
@@ -272,7 +297,8 @@ int main(int argc, char **argv) {
                                   : "",
                program->checks_more
                    ? "STAYPUT_CHECKS=own has only the result of the run itself checked, quickly.\n"
-                   : "");
+                   : "",
+               program->has_parts ? "STAYPUT_PART=1/8 asks for an eighth of the class.\n" : "");
         return EXIT_VERIFIED;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

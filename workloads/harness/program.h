@@ -22,6 +22,7 @@ struct result {
     FILE *stages;        /* where a program with a graph writes its stages; NULL when nobody asks */
     bool only_own;       /* whether only what the run itself has made is to be checked, and quickly:
                             not what the program makes of other problems */
+    int part_of;         /* of so many parts of the class one is asked for; 1 for all of it */
     int exit_code;       /* when the run could not be made; then a sentence has said why */
 };
 
@@ -65,12 +66,13 @@ struct program {
     const char *title; /* what it is, in one line */
     bool has_graph;    /* whether it writes the stages of its task graph */
     bool checks_more;  /* whether it checks more than its own result: see `only_own` */
+    bool has_parts;    /* whether less than a class can be asked for: see `part_of` */
     /* Bytes that class number `class` needs with `threads` threads. */
     uint64_t (*bytes_needed)(size_t class, int threads);
     /* The most threads that can all find work in class number `class`. */
     uint64_t (*useful_threads)(size_t class);
-    /* Runs class number `class` and fills the result, which comes zeroed but for `stages`. What it
-       leaves there when memory was refused doesn't count. */
+    /* Runs class number `class` and fills the result, which holds what is asked for and zeros. What
+       it leaves there when memory was refused doesn't count. */
     void (*run)(size_t class, struct result *result);
     /* Runs what a file holds, where a program takes files, too; otherwise NULL. */
     void (*run_file)(const char *path, struct result *result);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use study::engine::time_spent;
 use study::request::{CellPlan, Request};
 use study::study_file::{Span, StudyFile};
-use study::{Comparison, Ending, Record, Site};
+use study::{Comparison, Ending, Kind, Record, Site};
 
 /// A program of theirs by which a class is checked: all have the same.
 const OF_EVERY_CLASS: &str = "affinity:matrix";
@@ -166,7 +166,11 @@ impl LiveStudy {
         among: Option<&MultiProgress>,
     ) -> anyhow::Result<bool> {
         let what = format!("{} {}", self.workload.name, self.place.phrase());
-        if self.record.as_ref().is_some_and(|record| has_ended(record, request.class)) {
+        if let Some(record) = self.record.as_ref().filter(|record| has_ended(record, request.class)) {
+            let others = record.plan.changes(&identified(&record.plan)).into_iter().next();
+            self.left_out.extend(others.map(|change| {
+                format!("{what} was measured before its programs changed ({change}); another --journal measures these.")
+            }));
             return Ok(true);
         }
         if own.is_zero() {
