@@ -66,6 +66,38 @@ fn they_verify_under_clang_and_sanitizers_find_nothing() {
 }
 
 #[test]
+fn an_eighth_of_a_class_is_that_and_says_so() {
+    for (built, what, all, eighth) in
+        [(built!("affinity-pmake"), "lines", 11_040, 1_368), (built!("affinity-oltp"), "transactions", 2_000, 250)]
+    {
+        let part = |part: &str| {
+            let mut command = Command::new(built.executable);
+            command.arg("S").env("OMP_NUM_THREADS", "3").env("STAYPUT_PART", part).output().unwrap()
+        };
+        for (asked, counted, said) in [("1/8", eighth, Some("1/8")), ("1/1", all, None), ("", all, None)] {
+            let output = part(asked);
+            if is_unavailable(&output) {
+                continue;
+            }
+            let lines = lines(&output);
+            let is_counted = lines[what].starts_with(&format!("{counted} (reference {counted}, "));
+            assert!(is_counted && lines["verification"] == "successful", "{asked}: {output:?}");
+            assert_eq!(lines.get("part of the class").copied(), said, "{asked}: {output:?}");
+        }
+        for asked in ["8", "1/0", "1/17", "1/8 ", "2/8"] {
+            let refused = refusal(&part(asked), 2);
+            assert!(
+                refused.contains(&format!("STAYPUT_PART is `{asked}`; it may be a part from 1/1 to 1/16")),
+                "{refused}"
+            );
+        }
+    }
+    let ignores = built!("affinity-matrix");
+    let output = Command::new(ignores.executable).arg("S").env("STAYPUT_PART", "1/8").output().unwrap();
+    assert!(output.status.success() && !lines(&output).contains_key("part of the class"), "{output:?}");
+}
+
+#[test]
 fn what_is_generated_or_asked_otherwise_fails_the_verification() {
     let alterations = [
         ("affinity-pmake", "record.y = record.x * 5", "record.y = record.x * 6"),

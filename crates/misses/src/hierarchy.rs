@@ -8,6 +8,7 @@
 use crate::cache::{Build, Cache, Line};
 use crate::sampling::Sampling;
 use crate::sparse::Sparse;
+use crate::translations::PAGE_SHIFT;
 use machine::tree::{Associativity, ObjectIndex};
 use machine::{CpuId, Kind, Machine};
 use serde::{Deserialize, Serialize};
@@ -228,7 +229,9 @@ impl Hierarchy {
 
     /// Leaves of each cache one set of so many that those beyond the innermost keep `least_sets` at least.
     pub fn sample(&mut self, least_sets: u64) -> Sampling {
-        let index_bits = self.caches.iter().map(|cache| cache.build.sets.trailing_zeros()).min().unwrap_or(0);
+        let of_page = PAGE_SHIFT.saturating_sub(self.line_bytes.trailing_zeros());
+        let index_bits =
+            self.caches.iter().map(|cache| cache.build.sets.trailing_zeros()).min().unwrap_or(0).min(of_page);
         let innermost: Vec<CacheIndex> = self.paths.iter().map(|path| path.caches[0]).collect();
         let is_only = self.kinds.len() == 1;
         let counts = |at: &usize| is_only || !innermost.contains(&CacheIndex(*at as u16));

@@ -9,7 +9,7 @@ use crate::sampling::Sampling;
 use crate::tally::Tallies;
 use crate::tasks::{TaskAddress, Tasks};
 use crate::translations::Translations;
-use crate::window::{KERNEL, Place, ProcessIndex, SectionIndex};
+use crate::window::{KERNEL, MARKS, Place, ProcessIndex, SectionIndex, WINDOW_BYTES};
 use machine::{CpuId, Machine};
 use std::collections::BTreeMap;
 use std::mem;
@@ -69,6 +69,15 @@ struct Past {
     missed_alone: Missed,
 }
 
+/// What a CPU accessed of sets that aren't modelled, since that was last counted to anybody.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unmodelled {
+    /// In user space, and in the kernel's half.
+    accesses: [u64; 2],
+    /// Those in the kernel's half when the CPU last accessed what is modelled.
+    of_kernel_before: u64,
+}
+
 /// The caches of a guest machine, with what is remembered of its processes. Time is counted in accesses.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -76,6 +85,8 @@ pub struct Model {
     hierarchy: Hierarchy,
     /// Which sets of it are modelled; it knows no others.
     sampling: Sampling,
+    /// By CPU, what isn't.
+    unmodelled: Vec<Unmodelled>,
     line_shift: u32,
     /// Whether accesses outside the windows are modelled.
     others: bool,
@@ -120,6 +131,7 @@ impl Model {
         let tallies = Tallies::new(&hierarchy.kinds, hierarchy.cpus());
         Self {
             sampling,
+            unmodelled: vec![Unmodelled::default(); hierarchy.cpus()],
             line_shift: hierarchy.line_bytes.trailing_zeros(),
             others,
             tasks: None,
@@ -163,6 +175,7 @@ impl Model {
         }
         // The access before is of the run that ends here, and none of the next one.
         self.now += 1;
+        self.count_unmodelled(cpu);
         if let Some(before) = self.on_cpu[cpu.0 as usize].take() {
             self.processes[before.at()].end_run(self.now);
         }
@@ -187,6 +200,34 @@ impl Model {
         }
     }
 
+    /// Whether a store there may make a task: most can't.
+    #[inline]
+    pub fn may_be_task(&self, task: TaskAddress) -> bool {
+        self.tasks.as_ref().is_some_and(|tasks| tasks.may_be_one(task))
+    }
+
+    /// Whether an access in a section is one of sets that aren't modelled, and counted by this.
+    ///
+    /// This is asked of every access, and cheap: most of what is accessed goes no further.
+    #[inline]
+    pub fn is_unmodelled(&mut self, cpu: CpuId, address: u64) -> bool {
+        let is_mark = address.wrapping_sub(MARKS) < WINDOW_BYTES;
+        if self.sampling.has(address >> self.line_shift) || is_mark {
+            return false;
+        }
+        self.unmodelled[cpu.0 as usize].accesses[usize::from(address >= KERNEL)] += 1;
+        true
+    }
+
+    /// Counts to whoever runs on a CPU what it accessed of sets that aren't modelled.
+    fn count_unmodelled(&mut self, cpu: CpuId) {
+        let Unmodelled { accesses: [user, kernel], .. } = mem::take(&mut self.unmodelled[cpu.0 as usize]);
+        self.tallies.tally(self.on_cpu[cpu.0 as usize]).accesses += user;
+        self.tallies.tally(None).accesses += kernel;
+        self.translations.kernel_ran(cpu);
+        self.memos[self.hierarchy.innermost(cpu).at()] = Memo::NONE;
+    }
+
     /// How many CPUs it has, numbered from 0.
     pub fn cpus(&self) -> usize {
         self.hierarchy.cpus()
@@ -206,6 +247,12 @@ impl Model {
     ) -> Option<SectionIndex> {
         if self.section == SectionIndex::OUTSIDE {
             return if is_store { Place::at(address).marked() } else { None };
+        }
+        let unmodelled = &mut self.unmodelled[cpu.0 as usize];
+        if unmodelled.accesses[1] != unmodelled.of_kernel_before {
+            unmodelled.of_kernel_before = unmodelled.accesses[1];
+            self.translations.kernel_ran(cpu);
+            self.memos[self.hierarchy.innermost(cpu).at()] = Memo::NONE;
         }
         let virtual_line = address >> self.line_shift;
         let memo = self.memos[self.hierarchy.innermost(cpu).at()];
@@ -237,15 +284,14 @@ impl Model {
             _ => {}
         }
         let physical = if self.others { self.translations.physical(cpu, address, physical) } else { physical() };
-        let line = self.sampling.line(physical? >> self.line_shift);
+        // An access of sets that aren't modelled was counted before, or is one of whom that wasn't asked.
+        let Some(line) = self.sampling.line(physical? >> self.line_shift) else {
+            self.unmodelled[cpu.0 as usize].accesses[usize::from(address >= KERNEL)] += 1;
+            return None;
+        };
         self.now += 1;
         let whose = self.user(cpu, place);
         let innermost = self.hierarchy.innermost(cpu).at();
-        let Some(line) = line else {
-            self.tallies.tally(whose).accesses += 1;
-            self.memos[innermost] = Memo { cpu, virtual_line, whose, is_sole: true };
-            return None;
-        };
         let run = self.run[cpu.0 as usize];
         let places = &self.last[innermost];
         let at = line.0 as usize & (places.len() - 1);
@@ -314,6 +360,9 @@ impl Model {
         }
         if let Some(before) = self.on_cpu[cpu.0 as usize].replace(process) {
             self.processes[before.at()].end_run(self.now);
+        }
+        if let Some(left) = self.processes[process.at()].cpu() {
+            self.count_unmodelled(left);
         }
         let this = &mut self.processes[process.at()];
         let last_cpu = this.last_cpu();
@@ -386,6 +435,7 @@ impl Model {
     /// With [`SectionIndex::OUTSIDE`] the processes are over: they are forgotten, since the next ones may have the same numbers,
     /// the caches are emptied, and nothing is modelled until the next section begins.
     pub fn begin_section(&mut self, section: SectionIndex, instructions: &[Instructions]) {
+        (0..self.cpus() as u32).for_each(|cpu| self.count_unmodelled(CpuId(cpu)));
         for ((sum, before), &now) in self.tallies.instructions.iter_mut().zip(&mut self.instructions).zip(instructions)
         {
             *sum += now - mem::replace(before, now);

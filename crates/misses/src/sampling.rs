@@ -6,9 +6,6 @@
 
 use crate::cache::Line;
 
-/// So many of a line's lowest bits are looked at, at most.
-const MOST_BITS: u32 = 12;
-
 /// One set of each 2^`shift`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sampling {
@@ -23,12 +20,11 @@ impl Sampling {
         Self::new(1, 0)
     }
 
-    /// One of at most `one_of` sets, of caches whose numbers of sets `2^index_bits` divides.
+    /// One of at most `one_of` sets, of caches whose numbers of sets `2^index_bits` divides. These are places in a page, so that a virtual
+    /// address tells, too.
     ///
-    /// All bits that all caches know are folded into the lowest, so that of lines side by side as of those at the same places of pages
-    /// the same part is in.
+    /// All of the bits are folded into the lowest, so that of lines side by side as of those some way apart the same part is in.
     pub fn new(one_of: u64, index_bits: u32) -> Self {
-        let index_bits = index_bits.min(MOST_BITS);
         let shift = one_of.max(1).ilog2().min(index_bits);
         let folded = |index: u32| (0..index_bits).step_by(shift.max(1) as usize).fold(0, |sum, by| sum ^ index >> by);
         let is_modelled = (0..1 << index_bits).map(|index| folded(index) & ((1 << shift) - 1) == 0).collect();
@@ -48,11 +44,16 @@ impl Sampling {
         })
     }
 
+    /// Whether the sets of the line with this number are modelled, of memory or of an address space.
+    #[inline]
+    pub fn has(&self, number: u64) -> bool {
+        self.is_modelled[number as usize & (self.is_modelled.len() - 1)]
+    }
+
     /// The line in caches with as many fewer sets, of the line with this number of memory; none where its sets aren't modelled.
     #[inline]
     pub fn line(&self, number: u64) -> Option<Line> {
-        let index = number as usize & (self.is_modelled.len() - 1);
-        self.is_modelled[index].then_some(Line(number >> self.shift))
+        self.has(number).then_some(Line(number >> self.shift))
     }
 }
 

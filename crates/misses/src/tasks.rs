@@ -43,10 +43,15 @@ impl Tasks {
         })
     }
 
+    /// Whether there may be a task: they begin at whole cache lines, within what all of them have together.
+    #[inline]
+    pub fn may_be_one(&self, task: TaskAddress) -> bool {
+        task.0 & !self.bits == 0
+    }
+
     /// The kernel writes a task anew: the process of interest that was there, if one. One that runs isn't made anew.
     pub fn birth(&mut self, task: TaskAddress) -> Option<ProcessIndex> {
-        // This is asked at every store of the kernel's, and tasks begin at whole cache lines.
-        if task.0 & !self.bits != 0 || self.running.contains(&Some(task)) {
+        if !self.may_be_one(task) || self.running.contains(&Some(task)) {
             return None;
         }
         self.known.remove(&task).flatten()

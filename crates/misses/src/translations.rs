@@ -7,7 +7,8 @@
 use crate::window::KERNEL;
 use machine::CpuId;
 
-const PAGE_SHIFT: u32 = 12;
+/// Of the bytes of a page, the binary logarithm.
+pub(crate) const PAGE_SHIFT: u32 = 12;
 /// Pages that are known of a CPU: more than most programs use from one entry into the kernel to the next.
 const PAGES: usize = 128;
 
@@ -57,6 +58,11 @@ impl Translations {
         let physical = ask()?;
         *known = Known { page, era: this.era, physical: physical & !((1 << PAGE_SHIFT) - 1) };
         Some(physical)
+    }
+
+    /// A CPU's kernel has accessed memory.
+    pub fn kernel_ran(&mut self, cpu: CpuId) {
+        self.0[cpu.0 as usize].is_in_kernel = true;
     }
 
     /// Nothing was heard for a while.

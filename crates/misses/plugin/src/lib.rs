@@ -317,9 +317,21 @@ unsafe extern "C" fn accessed(vcpu: c_uint, access: u32, address: u64, _: *mut c
         return;
     };
     let qemu = &plugin.qemu;
-    let stack_offset = STACK_OFFSET.load(Ordering::Relaxed);
+    // SAFETY: this is such a callback, and what it calls of qemu's calls none.
+    let model = unsafe { plugin.model.get() };
     // SAFETY: `access` is the one that this call is about.
-    let is_store = unsafe { (qemu.is_store)(access) };
+    let is_store = || unsafe { (qemu.is_store)(access) };
+    if plugin.tasks && address >= KERNEL {
+        let task = TaskAddress(address.wrapping_sub(STACK_OFFSET.load(Ordering::Relaxed)));
+        // Only who makes a task writes its stack pointer in another way than by switching from it.
+        if model.may_be_task(task) && is_store() {
+            model.birth(task);
+        }
+    }
+    if model.is_unmodelled(CpuId(vcpu), address) {
+        return;
+    }
+    let is_store = is_store();
     let physical = || {
         // SAFETY: as above; what is returned is valid until this call returns.
         unsafe {
@@ -327,12 +339,6 @@ unsafe extern "C" fn accessed(vcpu: c_uint, access: u32, address: u64, _: *mut c
             (!at.is_null() && !(qemu.is_device)(at)).then(|| (qemu.physical_address)(at))
         }
     };
-    // SAFETY: this is such a callback, and what it calls of qemu's calls none.
-    let model = unsafe { plugin.model.get() };
-    // Only who makes a task writes its stack pointer in another way than by switching from it.
-    if plugin.tasks && is_store && address >= KERNEL {
-        model.birth(TaskAddress(address.wrapping_sub(stack_offset)));
-    }
     if let Some(section) = model.access(CpuId(vcpu), address, is_store, physical) {
         model.begin_section(section, &plugin.executed());
         IN_SECTION.store(section != SectionIndex::OUTSIDE, Ordering::Relaxed);
