@@ -29,7 +29,11 @@ pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
         {
             let Some(program) = argv.first() else { continue };
             let program = OsStr::new(program);
-            let path = launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
+            let path = launch::executable_path(program).map_err(|error| {
+                let error = crate::unstartable(error, program);
+                let is_builtin = workloads::resolve(&program.to_string_lossy()).is_ok();
+                if is_builtin { error.context("a built-in program is named before the `--`") } else { error }
+            })?;
             let Some(RankStart { mpi, args, .. }) = &subject.ranks else { continue };
             launch::executable_path(OsStr::new(mpi.program()))
                 .map_err(|_| UsageError::from(RankError::NoLauncher(mpi.program(), *mpi)))?;
