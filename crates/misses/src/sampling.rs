@@ -23,11 +23,12 @@ impl Sampling {
     /// One of at most `one_of` sets, of caches whose numbers of sets `2^index_bits` divides. These are places in a page, so that a virtual
     /// address tells, too.
     ///
-    /// All of the bits are folded into the lowest, so that of lines side by side as of those some way apart the same part is in.
+    /// All of the bits are folded into the lowest, so that of lines side by side as of those some way apart the same part is in. A page's
+    /// first line isn't: much begins there, and one that is in would stand for others that are missed less.
     pub fn new(one_of: u64, index_bits: u32) -> Self {
         let shift = one_of.max(1).ilog2().min(index_bits);
         let folded = |index: u32| (0..index_bits).step_by(shift.max(1) as usize).fold(0, |sum, by| sum ^ index >> by);
-        let is_modelled = (0..1 << index_bits).map(|index| folded(index) & ((1 << shift) - 1) == 0).collect();
+        let is_modelled = (0..1 << index_bits).map(|index| folded(index) & ((1 << shift) - 1) == (1 << shift) / 2).collect();
         Self { shift, is_modelled }
     }
 
