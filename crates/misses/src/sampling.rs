@@ -28,7 +28,8 @@ impl Sampling {
     pub fn new(one_of: u64, index_bits: u32) -> Self {
         let shift = one_of.max(1).ilog2().min(index_bits);
         let folded = |index: u32| (0..index_bits).step_by(shift.max(1) as usize).fold(0, |sum, by| sum ^ index >> by);
-        let is_modelled = (0..1 << index_bits).map(|index| folded(index) & ((1 << shift) - 1) == (1 << shift) / 2).collect();
+        let is_modelled =
+            (0..1 << index_bits).map(|index| folded(index) & ((1 << shift) - 1) == (1 << shift) / 2).collect();
         Self { shift, is_modelled }
     }
 
