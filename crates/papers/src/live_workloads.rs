@@ -34,7 +34,7 @@ const SMALL_BLOCKS: u32 = 6;
 /// What programs are asked for there, of those that consist of processes: an emulated CPU takes minutes for all of a compilation.
 const PART_IN_GUEST: &str = "STAYPUT_PART=1/8";
 /// What the page says of that.
-const PART_SAID: &str = "In the virtual machine Pmake's 24 files and Oracle's tables have an eighth of their lines and accounts, and there are an eighth \
+const PART_SAID: &str = "In the virtual machine Pmake's files and Oracle's tables have an eighth of their lines and accounts, and there are an eighth \
                          of Oracle's transactions.";
 
 pub(crate) const ATTACHED: &str = "attached";

@@ -19,8 +19,7 @@ const MEMORY_MIB: u32 = 4096;
 /// An instruction takes 8 ns of the guest's time: what it does must not depend on how much a model slows it down.
 const ICOUNT_SHIFT: u8 = 3;
 
-/// Of caches with more sets a part is modelled, of so many. That told of a compilation what all sets tell within 5 %, alike under all
-/// schedulers.
+/// Of caches with more sets a part is modelled, of so many. That told of a compilation what all sets tell within 5 %.
 const LEAST_SETS: u64 = 2048;
 
 /// Where programs run.
