@@ -4,6 +4,7 @@
 //! between them. Between two barriers all threads have about as much: programs that meet at barriers share their work out evenly.
 
 use crate::histogram::{Histogram, TimeBin};
+use crate::kinds::longest_alone_ms;
 use crate::profile::{Program, ThreadRow, Waker};
 use crate::survival::{Distribution, product_limit};
 
@@ -24,13 +25,21 @@ const LEAST_WOKEN: f64 = 0.5;
 const MOST_LENGTHS: u64 = 16;
 const MOST_SHARE: f64 = 0.995;
 
-/// How much more CPU time the busiest thread has than the others before that is work of its own, as a factor.
+/// How much more CPU time the busiest thread has than the others before that is work of its own, as a factor; and for which share of that work, from
+/// 0 to 1, the others were seen to be away in one piece.
 const ALONE_FACTOR: f64 = 1.2;
+const LEAST_AWAY: f64 = 0.5;
+
+/// Share of the time that threads would wait at such barriers for the last one to come, from 0 to 1, that they were blocked for at least: those
+/// that hardly were have woken one another for another reason.
+const LEAST_WAITED: f64 = 0.5;
 
 /// What the threads of a program do that meet at barriers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Meetings {
     pub threads: u64,
+    /// When the first of them began, in ms since the profile did.
+    pub began_ms: f64,
     /// Work that one of them has done alone before, in ms; 0 where all have about as much.
     pub alone_ms: f64,
     /// How often each goes through all lengths.
@@ -62,10 +71,17 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     if !is_met {
         return None;
     }
-    let most_ms = 1e3 * rows.iter().map(|row| row.cpu_s).fold(0.0, f64::max);
+    let busiest = rows.iter().max_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s))?;
+    let most_ms = 1e3 * busiest.cpu_s;
     let mut each_ms = (1e3 * program.cpu_s - most_ms) / others as f64;
     let mut alone_ms = most_ms - each_ms;
-    if most_ms <= ALONE_FACTOR * each_ms {
+    let away_ms = |row: &ThreadRow| {
+        let blocked_ms = longest_alone_ms(row).unwrap_or(0.0);
+        1e3 * (row.began_s - busiest.began_s) + blocked_ms
+    };
+    let is_alone = most_ms > ALONE_FACTOR * each_ms
+        && rows.iter().filter(|row| row.tid != busiest.tid).all(|row| away_ms(row) >= LEAST_AWAY * alone_ms);
+    if !is_alone {
         (each_ms, alone_ms) = (1e3 * program.cpu_s / threads as f64, 0.0);
     }
     let barriers = (histograms.block.count as f64 / others as f64).round().max(1.0);
@@ -81,10 +97,19 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     // There is as much work in all as was seen.
     let seen_ms = work_ms.iter().map(|[from, to]| f64::midpoint(*from, *to)).sum::<f64>() * rounds;
     let factor = each_ms / seen_ms;
+    // Of so many lengths between two, evenly, the longest is this share of the way above their mean.
+    let above = others as f64 / (2 * (threads + 1)) as f64;
+    let waiting_ms = above * factor * rounds * work_ms.iter().map(|[from, to]| to - from).sum::<f64>();
+    let once_ms = |row: &ThreadRow| if is_alone { longest_alone_ms(row).unwrap_or(0.0) } else { 0.0 };
+    let waited_ms = rows.iter().map(|row| 1e3 * row.block_s - once_ms(row)).sum::<f64>() / threads as f64;
+    if waited_ms < LEAST_WAITED * waiting_ms {
+        return None;
+    }
+    let began_ms = 1e3 * rows.iter().map(|row| row.began_s).fold(f64::INFINITY, f64::min);
     // Long ones don't follow one another.
     let stride = (1..number).rev().find(|stride| gcd(*stride, number) == 1 && *stride * 2 <= number).unwrap_or(1);
     let in_turn = (0..number).map(|at| work_ms[(at * stride % number) as usize].map(|ms| ms * factor));
-    Some(Meetings { threads, alone_ms, rounds: rounds as u64, work_ms: in_turn.collect() })
+    Some(Meetings { threads, began_ms, alone_ms, rounds: rounds as u64, work_ms: in_turn.collect() })
 }
 
 /// Whether it is woken as often by another program as by its own threads.
@@ -134,19 +159,23 @@ mod tests {
             switches: 150,
             migrations: 0,
             wait_s: 0.0,
-            block_s: 0.0,
+            block_s: 0.15,
             bursts: times(2.0, 150).bins,
             blocks: Vec::new(),
             last_burst_ms: 0.0,
+            began_s: 0.0,
             quantum_percent: 0.0,
         }
     }
 
     /// So many threads that met at 200 barriers, each time after some 2 ms of work, as whoever comes last wakes `at_once` others; one of them
-    /// has worked for `alone_s` before.
+    /// has worked for `alone_s` before the others began.
     fn program(threads: u64, at_once: u64, alone_s: f64) -> Program {
         let work_s = 200.0 * 2.1e-3;
-        let row = |tid: u64| row(tid as i32, work_s + if tid == 1 { alone_s } else { 0.0 });
+        let row = |tid: u64| {
+            let (alone_s, began_s) = if tid == 1 { (alone_s, 0.0) } else { (0.0, alone_s) };
+            ThreadRow { began_s, ..row(tid as i32, work_s + alone_s) }
+        };
         Program {
             name: "team".into(),
             threads,
@@ -184,5 +213,25 @@ mod tests {
         let begun_alone = meetings(&program(4, 3, 0.3)).unwrap();
         assert!((begun_alone.alone_ms - 300.0).abs() < 1e-6, "{begun_alone:?}");
         assert_eq!(begun_alone.work_ms, met.work_ms);
+        // Where the others were there all the time, one has more to do than they have.
+        let mut uneven = program(4, 3, 0.3);
+        uneven.by_thread.iter_mut().for_each(|row| row.began_s = 0.0);
+        assert_eq!(meetings(&uneven).unwrap().alone_ms, 0.0);
+    }
+
+    #[test]
+    fn those_that_hardly_wait_meet_at_no_barriers() {
+        // Work that differs as much as that of tasks from a queue: at barriers, all would wait for who has the longest.
+        let mut queue = program(4, 3, 0.0);
+        let both = |ms: f64, other: f64, count| Histogram {
+            count: 2 * count,
+            bins: [times(ms, count).bins, times(other, count).bins].concat(),
+            ..Histogram::default()
+        };
+        queue.histograms.burst_alone = both(0.1, 4.0, 200);
+        queue.histograms.before_wake = both(0.1, 4.0, 100);
+        assert!(meetings(&queue).is_some());
+        queue.by_thread.iter_mut().for_each(|row| row.block_s = 0.003);
+        assert_eq!(meetings(&queue), None);
     }
 }

@@ -354,6 +354,7 @@ impl<'a> Collector<'a> {
             if thread.tid == 0 {
                 continue;
             }
+            thread.began_ns = thread.began_ns.saturating_sub(self.begun_ns);
             let is_running = thread.phase == PHASE_RUNNING && thread.since_ns > 0;
             if let Some((cpu, _)) = holders.get(&thread.tid).filter(|(_, cpu)| is_running && cpu.slot == slot + 1) {
                 let ns = until_ns.saturating_sub(thread.since_ns);

@@ -46,7 +46,8 @@ impl ProgramCounts {
         }
     }
 
-    /// Adds one of its threads as it was at `until_ns`, when the profile ended: what it had begun was cut off there.
+    /// Adds one of its threads as it was at `until_ns`, when the profile ended: what it had begun was cut off there. The thread's `began_ns` is since
+    /// the profile began.
     pub fn add_thread(&mut self, thread: Thread, until_ns: u64) {
         match thread.phase {
             intf::PHASE_DEAD => {}
@@ -219,6 +220,7 @@ fn thread_row(thread: &Thread) -> ThreadRow {
         bursts: Vec::new(),
         blocks: Vec::new(),
         last_burst_ms: thread.burst_ns as f64 / 1e6,
+        began_s: seconds(thread.began_ns),
         quantum_percent: if thread.ends == 0 { 0.0 } else { 100.0 * thread.quantum_ends as f64 / thread.ends as f64 },
     }
 }

@@ -247,6 +247,7 @@ mod tests {
             bursts: bin(40.0),
             blocks: bin(100.0),
             last_burst_ms: 0.0,
+            began_s: 0.0,
         }
     }
 

@@ -10,12 +10,31 @@ const ALIKE_FACTOR: f64 = 2.0;
 /// And mean bursts within this one.
 const APART_FACTOR: f64 = 4.0;
 
+/// Threads begin together within this share of the time that they were watched, from 0 to 1.
+const BEGAN_SHARE: f64 = 0.05;
+
+/// What begins earlier was there from the beginning, in ms.
+const LEAST_BEGAN_MS: f64 = 1.0;
+
+/// Of a program whose threads come and go, those stay that give up their CPUs at least such a share as often as the one that does most often, where
+/// together they do such a share of it all, and so often: a server's processes beside those that set it up.
+const STAYING_FACTOR: f64 = 0.1;
+const STAYING_SHARE: f64 = 0.9;
+const STAYING_ENDS: f64 = 100.0;
+
+/// Times of blocking besides the one that is longer than all others, at least.
+const LEAST_REPEATED: u64 = 4;
+
 /// What one thread's length counts where it is shared out among finer bins.
 const PARTS: u64 = 64;
 
 /// Threads of a program that do about the same.
 pub(crate) struct KindOfThreads {
     pub threads: u64,
+    /// How many of them there are at once, on average; none where it is all of them.
+    pub at_once: Option<f64>,
+    /// When they began, in ms since the profile did; 0 where that was not together.
+    pub began_ms: f64,
     /// CPU time of one, in ms.
     pub work: Work,
     /// How often they gave up their CPUs by themselves.
@@ -40,18 +59,30 @@ pub(crate) fn kinds_of_threads(profile: &Profile, program: &Program) -> Vec<Kind
         .then(|| product_limit(&histograms.burst, &histograms.cut_burst).closed(endless_ms(profile, program)));
     let all_blocks = (histograms.block.count > 0)
         .then(|| product_limit(&histograms.block, &histograms.cut_block).closed(histograms.cut_block.longest_ms));
+    let there = at_once(profile, program);
+    let passes = is_passing(program, there);
     let one = |work| {
-        let voluntary_ends = histograms.burst.count as f64;
-        vec![KindOfThreads { threads, work, voluntary_ends, bursts: all_bursts, blocks: all_blocks }]
+        let (at_once, voluntary_ends) = (passes.then_some(there), histograms.burst.count as f64);
+        let (bursts, blocks) = (all_bursts, all_blocks);
+        vec![KindOfThreads { threads, at_once, began_ms: 0.0, work, voluntary_ends, bursts, blocks }]
     };
     let mean_ms = (program.cpu_s * 1e3 / threads as f64).max(0.001);
     let rows: Vec<&ThreadRow> = program.by_thread.iter().filter(|row| row.cpu_s > 0.0).collect();
     if rows.is_empty() || program.threads_without_row > 0 {
         return one(Work::Constant(mean_ms));
     }
-    if is_passing(program, at_once(profile, program)) {
+    if passes && let Some((staying, passing)) = those_that_stay(&rows) {
+        let rest = KindOfThreads {
+            at_once: Some(there_at_once(profile, &passing)),
+            began_ms: 0.0,
+            work: Work::Seen(seen_work(&passing)),
+            ..kind_of(profile, program, &passing)
+        };
+        return vec![kind_of(profile, program, &staying), rest];
+    }
+    if passes {
         // One that executed another program is counted twice, and its time is only in the last.
-        let seen = product_limit(&of_lengths(rows.iter().map(|row| row.cpu_s * 1e3)), &Histogram::default());
+        let seen = seen_work(&rows);
         // What is drawn has the mean that was seen, so that there is as much work in all.
         let factor = mean_ms / seen.mean_ms();
         return one(Work::Seen(seen.scaled(factor)));
@@ -63,13 +94,38 @@ pub(crate) fn kinds_of_threads(profile: &Profile, program: &Program) -> Vec<Kind
             None => kinds.push(vec![row]),
         }
     }
-    kinds.into_iter().map(|rows| kind_of(program, &rows)).collect()
+    let kinds = kinds.into_iter().flat_map(|rows| parted_by_birth(profile, rows));
+    kinds.map(|rows| kind_of(profile, program, &rows)).collect()
 }
 
-fn kind_of(program: &Program, rows: &[&ThreadRow]) -> KindOfThreads {
+/// CPU times of threads.
+fn seen_work(rows: &[&ThreadRow]) -> Distribution {
+    product_limit(&of_lengths(rows.iter().map(|row| row.cpu_s * 1e3)), &Histogram::default())
+}
+
+/// The threads of a kind, where one is older and has begun all others together: that one by itself.
+fn parted_by_birth<'a>(profile: &Profile, mut rows: Vec<&'a ThreadRow>) -> Vec<Vec<&'a ThreadRow>> {
+    rows.sort_by(|one, other| one.began_s.total_cmp(&other.began_s));
+    let begin_together = |rows: &[&ThreadRow]| began_together(profile, rows).is_some();
+    match &rows[..] {
+        [first, others @ ..] if !others.is_empty() && !begin_together(&rows) && begin_together(others) => {
+            vec![vec![first], others.to_vec()]
+        }
+        _ => vec![rows],
+    }
+}
+
+/// When threads began together, in s since the profile did; none where they didn't.
+fn began_together(profile: &Profile, rows: &[&ThreadRow]) -> Option<f64> {
+    let of = |pick: fn(f64, f64) -> f64| rows.iter().map(|row| row.began_s).reduce(pick);
+    let (first, last) = (of(f64::min)?, of(f64::max)?);
+    (last - first <= BEGAN_SHARE * profile.seconds).then_some(first)
+}
+
+fn kind_of(profile: &Profile, program: &Program, rows: &[&ThreadRow]) -> KindOfThreads {
     let mut bursts = refined(rows.iter().flat_map(|row| &row.bursts), &program.histograms.burst);
     let voluntary_ends = bursts.count as f64 / PARTS as f64;
-    let blocks = refined(rows.iter().flat_map(|row| &row.blocks), &program.histograms.block);
+    let blocks = refined(repeated_blocks(rows), &program.histograms.block);
     // A thread's last burst, which its end or the profile's cut, is one of those that its CPU time is made of: taken as an unknown longer one,
     // it would come at any time, and leave no time for the others.
     let last = of_lengths(rows.iter().map(|row| row.last_burst_ms).filter(|&ms| ms > 0.0));
@@ -77,13 +133,48 @@ fn kind_of(program: &Program, rows: &[&ThreadRow]) -> KindOfThreads {
     bursts.bins.extend(last.bins.iter().map(|bin| TimeBin { count: bin.count * PARTS, ..*bin }));
     let none = Histogram::default();
     let cpu_ms = rows.iter().map(|row| row.cpu_s * 1e3).sum::<f64>();
+    let began_ms = 1e3 * began_together(profile, rows).unwrap_or(0.0);
     KindOfThreads {
         threads: rows.len() as u64,
+        at_once: None,
+        began_ms: if began_ms < LEAST_BEGAN_MS { 0.0 } else { began_ms },
         work: Work::Constant(cpu_ms / rows.len() as f64),
         voluntary_ends,
         bursts: (voluntary_ends > 0.0).then(|| product_limit(&bursts, &none)),
         blocks: (blocks.count > 0).then(|| product_limit(&blocks, &none)),
     }
+}
+
+/// Of the threads of a program that come and go, those few that do nearly all of the blocking and are alike, and the others; none where there are no such.
+fn those_that_stay<'a>(rows: &[&'a ThreadRow]) -> Option<(Vec<&'a ThreadRow>, Vec<&'a ThreadRow>)> {
+    let most = rows.iter().map(|row| ends_by_itself(row)).max()?;
+    let stays = |row: &&ThreadRow| ends_by_itself(row) as f64 >= STAYING_FACTOR * most as f64;
+    let (staying, passing): (Vec<&ThreadRow>, Vec<&ThreadRow>) = rows.iter().partition(|row| stays(row));
+    let ends = |rows: &[&ThreadRow]| rows.iter().map(|row| ends_by_itself(row)).sum::<u64>() as f64;
+    let is_apart = 2 * staying.len() <= rows.len() && ends(&staying) >= (STAYING_SHARE * ends(rows)).max(STAYING_ENDS);
+    let is_one_kind = staying.iter().all(|row| are_alike(staying[0], row));
+    (is_apart && is_one_kind).then_some((staying, passing))
+}
+
+/// How often a thread gave up its CPU by itself.
+fn ends_by_itself(row: &ThreadRow) -> u64 {
+    row.bursts.iter().map(|bin| bin.count).sum()
+}
+
+/// Times of blocking of threads, but for the one that each of several had once, longer than all its others together: at what
+/// came before all that they do again and again, or after it. Drawn among the others it would come at any time, and leave the CPUs to fewer.
+fn repeated_blocks<'a>(rows: &[&'a ThreadRow]) -> impl Iterator<Item = &'a TimeBin> {
+    let is_left_out = rows.len() > 1 && rows.iter().all(|row| longest_alone_ms(row).is_some());
+    rows.iter().flat_map(move |row| &row.blocks[..row.blocks.len() - usize::from(is_left_out)])
+}
+
+/// The one time of blocking that was longer than all of a thread's others together, at least this long, in ms; none where there was no such.
+pub(crate) fn longest_alone_ms(row: &ThreadRow) -> Option<f64> {
+    let (longest, others) = row.blocks.split_last()?;
+    let is_alone = longest.count == 1
+        && others.iter().map(|bin| bin.count).sum::<u64>() >= LEAST_REPEATED
+        && longest.from_us / 1e6 > row.block_s / 2.0;
+    is_alone.then_some(longest.from_us / 1e3)
 }
 
 /// Longer than any thread was seen to run.
@@ -94,7 +185,7 @@ fn endless_ms(profile: &Profile, program: &Program) -> f64 {
 /// Whether two threads of a program do about the same.
 fn are_alike(one: &ThreadRow, other: &ThreadRow) -> bool {
     let within = |a: f64, b: f64, factor: f64| a <= factor * b && b <= factor * a;
-    let burst_s = |row: &ThreadRow| row.cpu_s / (row.bursts.iter().map(|bin| bin.count).sum::<u64>().max(1) as f64);
+    let burst_s = |row: &ThreadRow| row.cpu_s / ends_by_itself(row).max(1) as f64;
     within(one.cpu_s, other.cpu_s, ALIKE_FACTOR) && within(burst_s(one), burst_s(other), APART_FACTOR)
 }
 
@@ -128,15 +219,21 @@ fn of_lengths(ms: impl Iterator<Item = f64>) -> Histogram {
 
 /// How many of a program's threads there were on average, at least one: the time that they were seen to run, wait and block, over
 /// that of the profile.
-pub(crate) fn at_once(profile: &Profile, program: &Program) -> f64 {
+fn at_once(profile: &Profile, program: &Program) -> f64 {
     let histograms = &program.histograms;
     let blocked_ms = histograms.block.total_ms + histograms.cut_block.total_ms;
     let lived_ms = program.cpu_s * 1e3 + histograms.wait.total_ms + blocked_ms;
     (lived_ms / (profile.seconds * 1e3)).ceil().clamp(1.0, program.threads.max(1) as f64)
 }
 
-/// Whether its threads come and go: most of them ended while they were watched, and no more than half of them were there at once.
-pub(crate) fn is_passing(program: &Program, at_once: f64) -> bool {
+/// The same of some of them that have rows.
+fn there_at_once(profile: &Profile, rows: &[&ThreadRow]) -> f64 {
+    let lived_s: f64 = rows.iter().map(|row| row.cpu_s + row.wait_s + row.block_s).sum();
+    (lived_s / profile.seconds).ceil().clamp(1.0, rows.len().max(1) as f64)
+}
+
+/// Whether a program's threads come and go: most of them ended while they were watched, and no more than half of them were there at once.
+fn is_passing(program: &Program, at_once: f64) -> bool {
     program.exits * 2 > program.threads && at_once * 2.0 <= program.threads as f64
 }
 
@@ -158,6 +255,7 @@ mod tests {
             bursts: bursts.to_vec(),
             blocks: bursts.to_vec(),
             last_burst_ms: 0.0,
+            began_s: 0.0,
         }
     }
 
@@ -186,6 +284,66 @@ mod tests {
             kinds.iter().map(|kind| kind.bursts.as_ref().map_or(0.0, Distribution::mean_ms)).collect();
         assert!((means[0] - 1.0).abs() < 0.1 && (means[1] - 0.0105).abs() < 0.001, "{means:?}");
         assert_eq!(kinds.iter().map(|kind| kind.voluntary_ends).sum::<f64>(), 8.0);
+    }
+
+    /// A thread with so many bursts of 1 ms, each before a time of blocking of as many, and one more time of blocking of `once_ms`.
+    fn blocking(tid: i32, began_s: f64, bursts: u64, once_ms: f64) -> ThreadRow {
+        let one = |ms: f64, count| TimeBin { count, ..of_lengths([ms].into_iter()).bins[0] };
+        let once = (once_ms > 0.0).then(|| one(once_ms, 1));
+        let often = (bursts > 0).then(|| one(1.0, bursts));
+        ThreadRow {
+            began_s,
+            block_s: bursts as f64 / 1e3 + once_ms / 1e3,
+            blocks: often.into_iter().chain(once).collect(),
+            ..row(tid, (bursts as f64 / 1e3).max(0.001), &often.into_iter().collect::<Vec<_>>())
+        }
+    }
+
+    fn of_rows(rows: Vec<ThreadRow>, exits: u64) -> Program {
+        let lengths = of_lengths([1.0; 100].into_iter());
+        let histograms = crate::profile::Histograms { burst: lengths.clone(), block: lengths, ..Default::default() };
+        let cpu_s = rows.iter().map(|row| row.cpu_s).sum();
+        Program { threads: rows.len() as u64, exits, cpu_s, by_thread: rows, histograms, ..Program::default() }
+    }
+
+    #[test]
+    fn threads_that_began_later_come_later() {
+        let rows = (1..=4).map(|tid| blocking(tid, if tid == 1 { 0.0 } else { 0.4 }, 50, 0.0)).collect();
+        let profile = Profile { seconds: 1.0, ..Profile::default() };
+        let kinds = kinds_of_threads(&profile, &of_rows(rows, 0));
+        let begun: Vec<(u64, f64)> = kinds.iter().map(|kind| (kind.threads, kind.began_ms)).collect();
+        assert_eq!(begun, [(1, 0.0), (3, 400.0)]);
+        // Processes that come one after the other don't begin together.
+        let rows = (1..=4).map(|tid| blocking(tid, 0.2 * f64::from(tid), 50, 0.0)).collect();
+        let kinds = kinds_of_threads(&profile, &of_rows(rows, 0));
+        assert_eq!(kinds.iter().map(|kind| (kind.threads, kind.began_ms)).collect::<Vec<_>>(), [(4, 0.0)]);
+    }
+
+    #[test]
+    fn what_all_waited_for_once_is_none_of_what_they_repeat() {
+        let longest = |once: [f64; 3]| {
+            let rows = (1..).zip(once).map(|(tid, once_ms)| blocking(tid, 0.0, 50, once_ms)).collect();
+            let kinds = kinds_of_threads(&Profile { seconds: 1.0, ..Profile::default() }, &of_rows(rows, 0));
+            kinds[0].blocks.as_ref().and_then(|blocks| blocks.edges_ms.last().copied()).unwrap()
+        };
+        assert!(longest([400.0; 3]) < 1.2);
+        // One that waits by itself is another matter, and so is who waits for less than all the rest.
+        assert!(longest([400.0, 400.0, 0.0]) > 399.0 && longest([20.0; 3]) > 19.0);
+    }
+
+    #[test]
+    fn servers_are_apart_from_what_sets_them_up() {
+        let server = |tid| blocking(tid, 0.5, 100, 0.0);
+        let helper = |tid| blocking(tid, 0.05 * f64::from(tid), 1, 0.0);
+        let profile = Profile { seconds: 2.0, ..Profile::default() };
+        let rows: Vec<ThreadRow> = (1..=4).map(server).chain((5..=20).map(helper)).collect();
+        let kinds = kinds_of_threads(&profile, &of_rows(rows, 20));
+        let [servers, helpers] = &kinds[..] else { panic!("{} kinds", kinds.len()) };
+        assert_eq!((servers.threads, servers.began_ms, servers.at_once), (4, 500.0, None));
+        assert_eq!((helpers.threads, helpers.began_ms, helpers.at_once), (16, 0.0, Some(1.0)));
+        // Compilers come and go, and none of them stays.
+        let kinds = kinds_of_threads(&profile, &of_rows((1..=20).map(helper).collect(), 20));
+        assert_eq!(kinds.iter().map(|kind| kind.threads).collect::<Vec<_>>(), [20]);
     }
 
     #[test]

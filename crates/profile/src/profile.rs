@@ -364,6 +364,9 @@ pub struct ThreadRow {
     /// Its last burst, which went on to its end or to the profile's, in ms; 0 where it was blocked then.
     #[serde(default)]
     pub last_burst_ms: f64,
+    /// When it began, in s since the profile did; 0 where it was there already.
+    #[serde(default)]
+    pub began_s: f64,
     /// Share of its intervals that ended though it could have gone on, in percent.
     pub quantum_percent: f64,
 }

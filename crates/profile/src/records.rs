@@ -66,6 +66,7 @@ pub(crate) struct Records {
     unsettled: Vec<Record>,
     lost: u64,
     counts: Counts,
+    begun_ns: u64,
 }
 
 impl Records {
@@ -79,7 +80,8 @@ impl Records {
     pub fn open(starter: Tid) -> io::Result<Self> {
         let cpus = system::online_cpus().ok_or(io::ErrorKind::NotFound)?;
         let rings = cpus.iter().map(|CpuId(cpu)| ring(starter, cpu)).collect::<io::Result<_>>()?;
-        Ok(Self { rings, unsettled: Vec::new(), lost: 0, counts: Counts::default() })
+        let begun_ns = crate::collector::now_ns();
+        Ok(Self { rings, unsettled: Vec::new(), lost: 0, counts: Counts::default(), begun_ns })
     }
 
     /// Empties the rings, and counts what has settled since the last time, or simply `all`.
@@ -104,7 +106,11 @@ impl Records {
     pub fn finish(mut self) -> (Vec<ProgramCounts>, u64) {
         let until_ns = crate::collector::now_ns();
         self.take(true);
-        (self.counts.finish(until_ns), self.lost)
+        let mut programs = self.counts.finish(until_ns);
+        for thread in programs.iter_mut().flat_map(|program| &mut program.threads) {
+            thread.began_ns = thread.began_ns.saturating_sub(self.begun_ns);
+        }
+        (programs, self.lost)
     }
 }
 
@@ -197,7 +203,7 @@ impl Counts {
             Event::Birth { tgid, tid, by } => {
                 if let Some(parent) = self.threads.get(by) {
                     let program = parent.program;
-                    self.threads.insert(*tid, thread(*tgid, *tid, program));
+                    self.threads.insert(*tid, thread(*tgid, *tid, program, now_ns));
                     self.programs[program as usize].stats.threads += 1;
                 }
             }
@@ -214,7 +220,7 @@ impl Counts {
             self.programs.len() - 1
         });
         let thread = self.threads.entry(tid).or_insert_with(|| {
-            let new = thread(tgid, tid, number as u32);
+            let new = thread(tgid, tid, number as u32, now_ns);
             Thread { phase: PHASE_RUNNING, since_ns: now_ns, is_partial: 1, is_burst_partial: 1, last_cpu: cpu, ..new }
         });
         thread.program = number as u32;
@@ -292,8 +298,8 @@ impl Counts {
     }
 }
 
-fn thread(tgid: u32, tid: u32, program: u32) -> Thread {
-    Thread { tgid, tid, program, phase: PHASE_NEW, last_cpu: NO_CPU, ..bytemuck::Zeroable::zeroed() }
+fn thread(tgid: u32, tid: u32, program: u32, began_ns: u64) -> Thread {
+    Thread { tgid, tid, program, phase: PHASE_NEW, last_cpu: NO_CPU, began_ns, ..bytemuck::Zeroable::zeroed() }
 }
 
 fn account(

@@ -3,7 +3,7 @@
 use crate::agreement::Inferred;
 use crate::barriers::{Meetings, meetings};
 use crate::dialogue::{Others, Part, dialogues};
-use crate::kinds::{KindOfThreads, Work, at_once, is_passing, kinds_of_threads};
+use crate::kinds::{KindOfThreads, Work, kinds_of_threads};
 use crate::profile::{EndsPercent, Profile, Program, Source};
 use crate::survival::Distribution;
 use std::fmt::{self, Write};
@@ -29,8 +29,8 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     writeln!(text, "name = {}\nabout = {}\n", quoted(&profile.target), quoted(&about))?;
     for comment in [
         "Not inferred: who waits for whom within a program (each blocks by itself, as long as it was seen to, but for threads that meet at",
-        "barriers; two programs that wake one another ask and answer), when threads arrived (all at the start, or when another ends), their nice values and classes, and what they do",
-        "to caches. Blocking of whatever kind is a semaphore here, since only that takes a process out of the run queue.",
+        "barriers; two programs that wake one another ask and answer), their nice values and classes, and what they do to caches. Threads that come and",
+        "go arrive when another ends. Blocking of whatever kind is a semaphore here, since only that takes a process out of the run queue.",
     ] {
         writeln!(text, "# {comment}")?;
     }
@@ -70,7 +70,7 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
         }
         for (at, kind) in kinds.iter().enumerate() {
             let part = parts[number].as_ref().filter(|_| at == busiest[number]);
-            write_job(profile, program, kind, part, text)?;
+            write_job(program, kind, part, text)?;
         }
     }
     let of_meetings = |met: &Meetings| if met.alone_ms > 0.0 { 2 } else { 1 };
@@ -79,19 +79,13 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     write!(text, "\n{}", Inferred::new(profile, &heavy, &jobs))
 }
 
-fn write_job(
-    profile: &Profile,
-    program: &Program,
-    kind: &KindOfThreads,
-    part: Option<&Part>,
-    text: &mut String,
-) -> fmt::Result {
+fn write_job(program: &Program, kind: &KindOfThreads, part: Option<&Part>, text: &mut String) -> fmt::Result {
     let threads = kind.threads;
     writeln!(text, "\n[[jobs]]\nname = {}\nprocesses = {threads}", quoted(&program.name))?;
-    let at_once = at_once(profile, program);
-    if is_passing(program, at_once) && part.is_none() {
+    if let Some(at_once) = kind.at_once.filter(|_| part.is_none()) {
         writeln!(text, "at_once = {at_once} # on average")?;
     }
+    write_arrival(kind.began_ms, text)?;
     let pid = program.by_thread.first().map(|row| row.pid);
     if program.threads > 1
         && program.threads_without_row == 0
@@ -134,18 +128,24 @@ fn write_job(
 
 /// The jobs of a program whose threads meet at barriers: these threads, and before them what one does alone.
 fn write_meetings(program: &Program, meetings: &Meetings, text: &mut String) -> fmt::Result {
-    let Meetings { threads, alone_ms, rounds, work_ms } = meetings;
+    let Meetings { threads, began_ms, alone_ms, rounds, work_ms } = meetings;
     let name = quoted(&program.name);
     if *alone_ms > 0.0 {
         writeln!(text, "\n[[jobs]]\nname = {name}\nprocesses = 1\n# One of its threads, before it meets the others.")?;
+        write_arrival(*began_ms, text)?;
         writeln!(text, "\n[jobs.process]\nwork_ms = {{ constant = {alone_ms:.6} }}")?;
     }
-    writeln!(text, "\n[[jobs]]\nname = {name}\nprocesses = {threads}\nthreads = true\narrival_ms = {alone_ms:.6}")?;
+    writeln!(text, "\n[[jobs]]\nname = {name}\nprocesses = {threads}\nthreads = true")?;
+    write_arrival(began_ms + alone_ms, text)?;
     writeln!(text, "\n[jobs.process]\nrounds = {rounds}\n\n[[jobs.process.phases]]\nsteps = [")?;
     for [from, to] in work_ms {
         writeln!(text, "    {{ work = {{ uniform = [{from:.6}, {to:.6}] }} }}, \"sleeping_barrier\",")?;
     }
     writeln!(text, "]")
+}
+
+fn write_arrival(ms: f64, text: &mut String) -> fmt::Result {
+    if ms > 0.0 { writeln!(text, "arrival_ms = {ms:.6}") } else { Ok(()) }
 }
 
 /// What a process does in a dialogue.

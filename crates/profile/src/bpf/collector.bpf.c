@@ -366,6 +366,7 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
     thread->tgid = task->tgid;
     thread->program = program;
     thread->last_cpu = NO_CPU;
+    thread->began_ns = task->start_time;
     if (has_kernel_times())
         thread->queued_ns = task->sched_info.run_delay;
     __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));

@@ -149,6 +149,7 @@ struct thread {
     u32 last_cpu;
     u32 last_turn;
     u32 last_kernel_turn;
+    u64 began_ns;
     u64 cpu_ns;
     u64 burst_ns;
     u64 acted_ns; /* how much of it there was when it last woke somebody; 0 where it hasn't */

@@ -116,6 +116,7 @@ struct task_struct {
     unsigned in_iowait : 1;
     int pid;
     int tgid;
+    unsigned long long start_time;
     struct sched_entity se;
     struct sched_info sched_info;
     struct task_struct *real_parent;

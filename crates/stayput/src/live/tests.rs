@@ -32,6 +32,7 @@ fn program(name: &str, cpu_s: f64, potential: Potential, threads: u64) -> Progra
         bursts: Vec::new(),
         blocks: Vec::new(),
         last_burst_ms: 0.0,
+        began_s: 0.0,
     };
     Program {
         name: name.into(),
