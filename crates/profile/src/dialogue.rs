@@ -116,7 +116,7 @@ impl Dialogue {
         let question = format!("{} asks {}", asks.name, answers.name);
         let answer = format!("{} answers {}", answers.name, asks.name);
         let part = |program: &Program, other, kind: &KindOfThreads, opening, wait: &str, post: &str| {
-            let [before, after] = work(program);
+            let [before, after] = work(program, kind);
             Part {
                 opening,
                 wait: wait.to_owned(),
@@ -163,17 +163,17 @@ impl Part {
 }
 
 /// Work before a program's own message, and after it. Where most of its messages wake nobody, they are of the bursts in which it
-/// wakes nobody, whose end is the same.
-fn work(program: &Program) -> [Distribution; 2] {
+/// wakes nobody, whose end is the same. Longer parts than the kind's bursts are of others: of what set a server up.
+fn work(program: &Program, kind: &KindOfThreads) -> [Distribution; 2] {
     let none = Histogram::default();
     let histograms = &program.histograms;
-    let after = product_limit(&histograms.after_wake, &none);
+    let of_kind = |part: &Histogram| product_limit(&kind.own(part), &none);
+    let after = of_kind(&histograms.after_wake);
     if histograms.burst_alone.count > histograms.before_wake.count {
-        let alone = product_limit(&histograms.burst_alone, &none);
         let less_ms = histograms.after_wake.quantile_ms(0.5).unwrap_or(0.0);
-        return [alone.shortened(less_ms), after];
+        return [of_kind(&histograms.burst_alone).shortened(less_ms), after];
     }
-    [product_limit(&histograms.before_wake, &none), after]
+    [of_kind(&histograms.before_wake), after]
 }
 
 /// Blocking of a kind for anything else than `messages`, of which `answered` woke it.
@@ -190,7 +190,7 @@ fn others(program: &Program, kind: &KindOfThreads, answered: u64, messages: u64)
     }
     let alone = if histograms.burst_alone.count > 0 { &histograms.burst_alone } else { &histograms.burst };
     let none = Histogram::default();
-    Some(Others { times, messages, work: product_limit(alone, &none), block: product_limit(&rest, &none) })
+    Some(Others { times, messages, work: product_limit(&kind.own(alone), &none), block: product_limit(&rest, &none) })
 }
 
 /// The simplest fraction that is about this number, above 0.

@@ -103,14 +103,26 @@ fn write_job(program: &Program, kind: &KindOfThreads, part: Option<&Part>, text:
     if let Some(part) = part {
         return write_part(part, text);
     }
+    let blocked = program.ends_percent.blocked();
+    let blocks = kind.blocks.as_ref().filter(|_| blocked > 0.0);
+    if let (Some(few), Work::Constant(ms), Some(bursts), Some(blocks)) = (kind.few, &kind.work, &kind.bursts, blocks)
+        && synchronization == 0.0
+    {
+        // Together they are as much CPU time as was seen.
+        let bursts = bursts.clone().scaled(ms / ((few + 1) as f64 * bursts.mean_ms()));
+        let (work, block) = (written(&bursts), written(blocks));
+        writeln!(
+            text,
+            "\n[[jobs.process.phases]]\nrepeat = {few}\nsteps = [{{ work = {work} }}, {{ block = {block} }}]"
+        )?;
+        return writeln!(text, "\n[[jobs.process.phases]]\nsteps = [{{ work = {work} }}]");
+    }
     match &kind.work {
         Work::Constant(ms) => {
             writeln!(text, "work_ms = {{ constant = {ms:.6} }} # CPU time of one, on average, while it was watched")?;
         }
         Work::Seen(distribution) => writeln!(text, "work_ms = {}", written(distribution))?,
     }
-    let blocked = program.ends_percent.blocked();
-    let blocks = kind.blocks.as_ref().filter(|_| blocked > 0.0);
     if let Some(blocks) = blocks {
         writeln!(text, "block_ms = {}", written(blocks))?;
     }
@@ -198,9 +210,9 @@ pub(crate) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::{BINS, Histogram, bin_of};
-    use crate::profile::Histograms;
-    use sim::WorkloadFile;
+    use crate::histogram::{BINS, Histogram, TimeBin, bin_of};
+    use crate::profile::{Histograms, ThreadRow};
+    use sim::{Act, Courses, ProcessIndex, WorkloadFile};
 
     fn times(ms: &[f64]) -> Histogram {
         let mut counts = [0; BINS];
@@ -243,6 +255,44 @@ mod tests {
         assert_eq!((cc1.name.as_str(), cc1.processes, cc1.at_once), ("cc1", 10, Some(1)));
         assert!(cc1.process.block_ms.is_some() && cc1.process.intervals.is_some());
         assert!(spin.process.intervals.is_none() && spin.process.work_ms.is_some());
+    }
+
+    #[test]
+    fn who_blocks_a_few_times_does_so_as_often() {
+        // Most of the CPU time is in one burst of ten, so that bursts drawn until it is over would be many more.
+        let lengths = |ms: f64, count| TimeBin { count, ..times(&[ms]).bins[0] };
+        let row = |tid: i32| ThreadRow {
+            pid: tid,
+            tid,
+            name: "cc".into(),
+            cpu_s: 3.0e-3,
+            switches: 6,
+            migrations: 0,
+            wait_s: 0.0,
+            block_s: 0.05,
+            bursts: vec![lengths(0.1, 5)],
+            blocks: vec![lengths(10.0, 5)],
+            last_burst_ms: 2.5,
+            began_s: 0.01 * f64::from(tid),
+            quantum_percent: 0.0,
+        };
+        let program = Program {
+            name: "cc".into(),
+            threads: 40,
+            exits: 20,
+            cpu_s: 0.06,
+            ends_percent: EndsPercent { system_call: 100.0, ..EndsPercent::default() },
+            histograms: Histograms { burst: times(&[0.1; 100]), block: times(&[10.0; 100]), ..Histograms::default() },
+            by_thread: (1..=20).map(row).collect(),
+            ..Program::default()
+        };
+        let text = workload_file(&profile(vec![program]));
+        let file = WorkloadFile::parse(&text).unwrap_or_else(|(line, why)| panic!("line {line}: {why}\n{text}"));
+        let courses = Courses::new(&file.workload, 1, 0);
+        let acts: Vec<Act> = (0..20).flat_map(|process| courses.acts(ProcessIndex(process))).collect();
+        assert_eq!(acts.iter().filter(|act| matches!(act, Act::Block(_))).count(), 100);
+        let work_ms: f64 = acts.iter().map(|act| if let Act::Work(ns) = act { *ns as f64 / 1e6 } else { 0.0 }).sum();
+        assert!((work_ms / 60.0 - 1.0).abs() < 0.35, "twenty draws of 3 ms: {work_ms}");
     }
 
     #[test]
