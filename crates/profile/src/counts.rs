@@ -112,6 +112,7 @@ impl ProgramCounts {
             }),
             migrations: migrations(&self.moves, machine),
             reload_us: None,
+            working_set: None,
             potential: judgement.potential,
             potential_reason: judgement.reason,
             potential_percent: judgement.percent,

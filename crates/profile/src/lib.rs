@@ -25,6 +25,7 @@ mod survival;
 pub mod text;
 pub mod trace;
 pub mod watching;
+pub mod working_set;
 pub mod workload;
 
 pub use agreement::{Inferred, ProgramAgreement, WaitAgreement};
@@ -34,3 +35,4 @@ pub use live::{Live, Look};
 pub use means::Means;
 pub use profile::{CallKind, Potential, Profile, Program};
 pub use watching::{ProfileError, Profiled, Target, profile};
+pub use working_set::Looks;

@@ -5,7 +5,7 @@
 //! after line from the next one: what is judged then is about the most that it can be, and the sentence says so.
 
 use crate::intf::ProgramStats;
-use crate::profile::{Potential, Program, ReloadUs};
+use crate::profile::{INTERVAL_EDGES_MS, Potential, Program, ReloadUs, WorkingSet};
 use machine::{Kind, Machine};
 use std::num::NonZeroU64;
 
@@ -86,14 +86,46 @@ impl Judge {
             self.reload_ns() / 1_000,
             100.0 * share
         );
-        let reason = if self.cpus == 1 {
-            format!("{bound}; with one CPU only longer slices can save any of it, not places")
-        } else {
-            bound
-        };
-        Judgement { potential, reason, percent: Some(100.0 * share) }
+        Judgement { potential, reason: self.with_one_cpu(bound), percent: Some(100.0 * share) }
+    }
+
+    /// Judges a program by what it touches in as long a time as nine of ten of its slices don't exceed, where that is less than the cache; none where it
+    /// isn't, where the reload was measured, and where nothing can be judged at all.
+    pub fn by_working_set(&self, program: &Program, set: &WorkingSet) -> Option<Judgement> {
+        if program.potential == Potential::Unknown || program.reload_us.is_some() {
+            return None;
+        }
+        let slices = &program.histograms.effective_slice;
+        let slice_ms = slices.quantile_ms(0.9)?;
+        let bin = INTERVAL_EDGES_MS.partition_point(|&edge| edge <= slice_ms);
+        let kib = set.median_kib.get(bin..)?.iter().flatten().next()?;
+        let reload_ns = kib * 1024.0 / LINE_BYTES as f64 * LINE_NS as f64;
+        if reload_ns >= self.reload_ns() as f64 {
+            return None;
+        }
+        let lost_ms = (slices.count as f64 * reload_ns / 1e6).min(slices.total_ms);
+        let share = (lost_ms / (1e3 * program.cpu_s)).min(1.0);
+        let bound = format!(
+            "if each of its {:.0} effective slices for a second of CPU time began with all of the {kib:.0} KiB to reload that it touches in {slice_ms:.1} ms, \
+             by whole pages, at {LINE_NS} ns a line ({:.0} us, or as long as the slice was), that would be {:.1} % of its CPU time: nine of ten slices \
+             are no longer; its reload was not measured",
+            slices.count as f64 / program.cpu_s,
+            reload_ns / 1e3,
+            100.0 * share
+        );
+        Some(Judgement {
+            potential: potential_of(share),
+            reason: self.with_one_cpu(bound),
+            percent: Some(100.0 * share),
+        })
+    }
+
+    fn with_one_cpu(&self, reason: String) -> String {
+        if self.cpus == 1 { format!("{reason}{ONE_CPU}") } else { reason }
     }
 }
+
+const ONE_CPU: &str = "; with one CPU only longer slices can save any of it, not places";
 
 fn potential_of(share: f64) -> Potential {
     match share {
@@ -114,11 +146,7 @@ pub(crate) fn measured(program: &Program, reload: ReloadUs, machine: &Machine) -
     let share = |us: f64| ((slices * us.max(0.0) / 1e6).min(longest_s) / program.cpu_s).clamp(0.0, 1.0);
     let ReloadUs { estimate, low, high } = reload;
     let shown = if low > 0.0 { "" } else { "; that there is any reload was not shown" };
-    let one = if machine.usable().count() == 1 {
-        "; with one CPU only longer slices can save any of it, not places"
-    } else {
-        ""
-    };
+    let one = if machine.usable().count() == 1 { ONE_CPU } else { "" };
     let reason = format!(
         "each of its {:.0} effective slices for a second of CPU time would begin with a reload of {estimate:.0} us, measured ({low:.0} to \
          {high:.0} with 95 % confidence), if others displaced all of its cache: {:.2} % of its CPU time ({:.2} to {:.2} %){shown}{one}",

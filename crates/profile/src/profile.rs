@@ -94,6 +94,9 @@ pub struct Program {
     /// Time to bring back what others displaced from a cache, in us; absent where it wasn't measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload_us: Option<ReloadUs>,
+    /// What its processes touch; absent where it wasn't looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<WorkingSet>,
     /// What affinity can gain, in the report's words.
     pub potential: Potential,
     /// Why, in a sentence.
@@ -124,6 +127,19 @@ pub struct Program {
     pub by_thread: Vec<ThreadRow>,
     /// How many threads have no row, since there were too many; they are in all other numbers.
     pub threads_without_row: u64,
+}
+
+/// What a process touches while all of its threads together have so much CPU time. A page of which a byte was touched is all in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkingSet {
+    /// Edges of the bins of CPU time, in ms. There is one bin before the first, and one from the last on.
+    pub edges_ms: Vec<f64>,
+    /// How often it was looked, by bin.
+    pub looks: Vec<u64>,
+    /// Median of what was touched, by bin, in KiB; absent where it was looked too seldom.
+    pub median_kib: Vec<Option<f64>>,
+    /// The most of a process's memory that was in huge pages, in KiB: a huge page of which a byte was touched is all in it.
+    pub huge_pages_kib: f64,
 }
 
 /// Dispatch intervals: times on a CPU from one switch to the next. The kernel's looks at its run queue that leave the thread

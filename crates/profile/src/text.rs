@@ -51,6 +51,7 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     write_ends(profile, text)?;
     write_wakers(profile, text)?;
     write_moves(profile, text)?;
+    write_touched(profile, text)?;
     write_potentials(profile, text)?;
     writeln!(text, "\nNot told")?;
     profile.untold.iter().try_for_each(|untold| write_wrapped("- ", untold, text))
@@ -91,16 +92,50 @@ fn write_overview(profile: &Profile, text: &mut String) -> fmt::Result {
 
 fn write_intervals(profile: &Profile, text: &mut String) -> fmt::Result {
     writeln!(text, "\nDispatch intervals, in percent")?;
-    let edges = INTERVAL_EDGES_MS;
-    write!(text, "{:NAME$} {:>6}", "ms", format!("<{}", edges[0]))?;
-    edges.windows(2).try_for_each(|edges| write!(text, " {:>6}", format!("{}-{}", edges[0], edges[1])))?;
-    writeln!(text, " {:>6}", format!(">={}", edges[edges.len() - 1]))?;
+    write_edges(text)?;
     for program in shown(profile).filter(|program| program.histograms.dispatch_interval.count > 0) {
         let bins = &program.dispatch_intervals;
         write!(text, "{:NAME$}", name(program))?;
         let percents = std::iter::once(&bins.shorter_percent).chain(&bins.percent).chain([&bins.longer_percent]);
         percents.into_iter().try_for_each(|percent| write!(text, " {percent:>6.1}"))?;
         writeln!(text)?;
+    }
+    Ok(())
+}
+
+/// The heads of columns, one for each bin of times.
+fn write_edges(text: &mut String) -> fmt::Result {
+    let edges = INTERVAL_EDGES_MS;
+    write!(text, "{:NAME$} {:>6}", "ms", format!("<{}", edges[0]))?;
+    edges.windows(2).try_for_each(|edges| write!(text, " {:>6}", format!("{}-{}", edges[0], edges[1])))?;
+    writeln!(text, " {:>6}", format!(">={}", edges[edges.len() - 1]))
+}
+
+/// What was touched, where it was looked at.
+fn write_touched(profile: &Profile, text: &mut String) -> fmt::Result {
+    let sets = || shown(profile).filter_map(|program| Some((program, program.working_set.as_ref()?)));
+    if sets().next().is_none() {
+        return Ok(());
+    }
+    writeln!(text, "\nTouched while a process had so much CPU time, median in KiB of whole pages")?;
+    write_edges(text)?;
+    let kib = |median: &Option<f64>| match median {
+        None => "-".into(),
+        Some(kib) if *kib < 999_999.5 => format!("{kib:.0}"),
+        Some(kib) => format!("{:.0}M", kib / 1024.0),
+    };
+    for (program, set) in sets() {
+        write!(text, "{:NAME$}", name(program))?;
+        set.median_kib.iter().try_for_each(|median| write!(text, " {:>6}", kib(median)))?;
+        writeln!(text)?;
+    }
+    for (program, set) in sets().filter(|(_, set)| set.huge_pages_kib > 0.0) {
+        let words = format!(
+            "{}: up to {:.0} KiB of a process's memory were in huge pages, of which one byte that is touched counts as the whole page",
+            name(program),
+            set.huge_pages_kib
+        );
+        write_wrapped("", &words, text)?;
     }
     Ok(())
 }

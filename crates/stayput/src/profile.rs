@@ -7,7 +7,7 @@ use crate::{FAILURE, SUCCESS, UsageError, shell};
 use ::profile::evictor::LostCache;
 use ::profile::trace::TraceTo;
 use ::profile::watching::profile_and_trace;
-use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, reload, text, workload};
+use ::profile::{Looks, Potential, Profile, ProfileError, Profiled, Program, Target, reload, text, workload};
 use anyhow::Context;
 pub(crate) use check::{inferred_file, simulated};
 use indicatif::ProgressBar;
@@ -30,6 +30,7 @@ Examples:
   sudo stayput profile --all --for 5s --json everything.json
   sudo stayput profile --all --live             who has the CPUs, and how long at a time, right now?
   stayput profile --reload -- ./app             and what does it cost to bring back a lost cache?
+  stayput profile --working-set -- ./app        and how much does it touch in a time slice?
   stayput profile --workload app.toml -- ./app  and `stayput simulate time-sharing --workload app.toml`
   stayput profile --check app.toml              is the workload like the program?")]
 #[command(group = clap::ArgGroup::new("target").args(["pid", "cgroup", "all", "check", "command"]).required(true))]
@@ -52,6 +53,9 @@ pub struct ProfileArgs {
     /// Measure what it costs CMD to bring back a cache that others displaced: it is run many times more, its output unseen
     #[arg(long, value_name = "CACHE", num_args = 0..=1, default_missing_value = "l2", value_parser = ["l2", "l3"])]
     reload: Option<String>,
+    /// Look now and then which pages the programs touch, which disturbs them
+    #[arg(long, conflicts_with_all = ["live", "check"])]
+    working_set: bool,
     /// Write the profile to FILE, as JSON (`-`: standard output)
     #[arg(long, visible_alias = "out", value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
@@ -162,6 +166,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     // Before anything that may begin a thread: it forks.
     let view = args.live.then(View::prepare).transpose()?;
     let machine = Machine::host()?;
+    let looks = args.working_set.then(|| Looks::begin(&target));
     let profiled = match view {
         Some(view) => view.profile(&target, at_most, &machine),
         None => {
@@ -174,6 +179,9 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
         error => error.into(),
     })?;
     let Profiled { mut profile, launched, refused, trace_failure } = profiled;
+    if let Some(looks) = looks {
+        looks.finish(&mut profile, &machine);
+    }
     if let Some(refused) = refused {
         eprintln!("stayput: {refused}; this profile is from records, which tell less");
     }

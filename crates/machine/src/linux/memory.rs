@@ -4,6 +4,7 @@ use super::{Pid, Tid, read_word, value_of};
 use crate::cpu::{CpuId, CpuSet, parse_cpu_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where sysfs keeps what it says of nodes.
@@ -126,16 +127,32 @@ impl Pid {
         (!text.is_empty()).then(|| String::from_utf8_lossy(&text).lines().filter_map(parse_mapping).collect())
     }
 
+    /// Clears the kernel's marks at pages that it has touched (`CONFIG_PROC_PAGE_MONITOR`).
+    ///
+    /// # Errors
+    /// It has ended, or is another user's.
+    pub fn clear_references(self) -> io::Result<()> {
+        fs::write(format!("/proc/{}/clear_refs", self.0), "1")
+    }
+
+    /// Its memory that was touched since these marks were cleared, in bytes, page by page: of a huge page it is all.
+    pub fn referenced_bytes(self) -> Option<u64> {
+        bytes_of(&fs::read_to_string(format!("/proc/{}/smaps_rollup", self.0)).ok()?, "Referenced")
+    }
+
     /// Its memory that is in transparent huge pages, in bytes, by one of its threads that has not ended.
     pub fn huge_page_bytes(self, tid: Tid) -> Option<u64> {
         let text = fs::read_to_string(format!("/proc/{}/task/{}/smaps_rollup", self.0, tid.0)).ok()?;
-        let bytes = |name| {
-            let value: u64 = value_of(&text, name, ':')?.strip_suffix(" kB")?.trim().parse().ok()?;
-            Some(value * 1024)
-        };
+        let bytes = |name| bytes_of(&text, name);
         let others = ["ShmemPmdMapped", "FilePmdMapped"].into_iter().filter_map(bytes).sum::<u64>();
         Some(bytes("AnonHugePages")? + others)
     }
+}
+
+/// One of the sums of smaps_rollup.
+fn bytes_of(text: &str, name: &str) -> Option<u64> {
+    let value: u64 = value_of(text, name, ':')?.strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(value * 1024)
 }
 
 /// A line of numa_maps(5); none for one without memory.

@@ -24,14 +24,11 @@ const MOST_CPUS: usize = 64;
 pub fn profile_page(profile: &Profile, json: &str, version: &str) -> String {
     let programs: Vec<&Program> =
         profile.programs.iter().filter(|program| program.cpu_s > 0.0).take(MOST_PROGRAMS).collect();
-    let sections = [
-        overview(profile, &programs),
-        intervals(&programs),
-        ends(&programs),
-        places(profile, &programs),
-        untold(profile),
-        reading(glossary_entries()),
-    ];
+    let sections: Vec<Section> = [overview(profile, &programs), intervals(&programs), ends(&programs)]
+        .into_iter()
+        .chain(touched(&programs))
+        .chain([places(profile, &programs), untold(profile), reading(glossary_entries())])
+        .collect();
     let body = html! {
         (answer(profile, &programs, &sections))
         (page::main(&sections))
@@ -263,6 +260,40 @@ fn ends(programs: &[&Program]) -> Section {
     })
 }
 
+/// How much they touched, where that was looked at.
+fn touched(programs: &[&Program]) -> Option<Section> {
+    let sets: Vec<_> =
+        programs.iter().filter_map(|program| Some((&program.name, program.working_set.as_ref()?))).collect();
+    let edges = INTERVAL_EDGES_MS;
+    let within = edges.windows(2).map(|edges| format!("{} to {} ms", edges[0], edges[1]));
+    let bins = std::iter::once(format!("less than {} ms", edges[0]))
+        .chain(within)
+        .chain([format!("{} ms and more", edges[edges.len() - 1])]);
+    let bins: Vec<String> = bins.collect();
+    let kib = |kib: f64| format!("{kib:.0}");
+    (!sets.is_empty()).then(|| {
+        heading("touched", "Touched", "How much it touches").above(html! {
+            p { "Median of what a process touched while it had so much CPU time, in KiB. A page of which a byte was touched is all in it, a huge page as well." }
+            (scrolled("Touched", false, html! {
+                table.dense {
+                    thead { tr {
+                        th { "program" } @for bin in &bins { th.n { (bin) } } th.n { "its memory in huge pages, at most" }
+                    } }
+                    tbody {
+                        @for (name, set) in &sets {
+                            tr {
+                                th scope="row" { (plain(name)) }
+                                @for median in &set.median_kib { td.n { (or_dash(*median, kib)) } }
+                                td.n { (kib(set.huge_pages_kib)) }
+                            }
+                        }
+                    }
+                }
+            }))
+        })
+    })
+}
+
 /// Where they ran, and from where to where they moved.
 fn places(profile: &Profile, programs: &[&Program]) -> Section {
     let mut cpus: Vec<_> = profile.programs.iter().flat_map(|program| program.residency_s.keys().copied()).collect();
@@ -339,7 +370,7 @@ fn glossary_entries() -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::profile::profile::Histograms;
+    use ::profile::profile::{Histograms, WorkingSet};
     use ::profile::{Histogram as Times, TimeBin as Bin};
     use machine::CpuId;
     use std::collections::BTreeMap;
@@ -401,6 +432,20 @@ mod tests {
             assert!(page.contains(what), "{what}");
         }
         assert!(is_page(page.as_bytes()));
+    }
+
+    #[test]
+    fn what_was_touched_is_told_where_it_was_looked_at() {
+        let mut profile = profile("cc1");
+        assert!(!profile_page(&profile, "{}", "1.0").contains("How much it touches"));
+        let mut median_kib = vec![None; INTERVAL_EDGES_MS.len() + 1];
+        median_kib[1] = Some(4_140.2);
+        profile.programs[0].working_set =
+            Some(WorkingSet { median_kib, huge_pages_kib: 2_048.0, ..WorkingSet::default() });
+        let page = profile_page(&profile, "{}", "1.0");
+        for what in ["How much it touches", "1 to 5 ms", ">4140<", ">2048<"] {
+            assert!(page.contains(what), "{what}");
+        }
     }
 
     #[test]
