@@ -6,7 +6,7 @@
 use crate::histogram::{Histogram, TimeBin};
 use crate::kinds::longest_alone_ms;
 use crate::profile::{Program, ThreadRow, Waker};
-use crate::survival::{Distribution, product_limit};
+use crate::survival::product_limit;
 
 /// Fewer threads that wake one another may as well hand something to and fro.
 const LEAST_THREADS: u64 = 3;
@@ -90,9 +90,7 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     let lengths = product_limit(&lengths, &Histogram::default());
     let number = MOST_LENGTHS.min(barriers as u64);
     // The very longest are of who is alone.
-    let share = |at: u64| (at as f64 / number as f64).min(MOST_SHARE);
-    let work_ms: Vec<[f64; 2]> =
-        (0..number).map(|at| [share(at), share(at + 1)].map(|share| quantile_ms(&lengths, share))).collect();
+    let work_ms = lengths.parts(number, MOST_SHARE);
     let rounds = (barriers / number as f64).round().max(1.0);
     // There is as much work in all as was seen.
     let seen_ms = work_ms.iter().map(|[from, to]| f64::midpoint(*from, *to)).sum::<f64>() * rounds;
@@ -106,10 +104,8 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
         return None;
     }
     let began_ms = 1e3 * rows.iter().map(|row| row.began_s).fold(f64::INFINITY, f64::min);
-    // Long ones don't follow one another.
-    let stride = (1..number).rev().find(|stride| gcd(*stride, number) == 1 && *stride * 2 <= number).unwrap_or(1);
-    let in_turn = (0..number).map(|at| work_ms[(at * stride % number) as usize].map(|ms| ms * factor));
-    Some(Meetings { threads, began_ms, alone_ms, rounds: rounds as u64, work_ms: in_turn.collect() })
+    let work_ms = work_ms.into_iter().map(|range| range.map(|ms| ms * factor)).collect();
+    Some(Meetings { threads, began_ms, alone_ms, rounds: rounds as u64, work_ms })
 }
 
 /// Whether it is woken as often by another program as by its own threads.
@@ -122,23 +118,6 @@ fn is_someone_else_awaited(program: &Program, own: u64) -> bool {
 fn merged(all: &[&Histogram]) -> Histogram {
     let bins: Vec<TimeBin> = all.iter().flat_map(|histogram| histogram.bins.iter().copied()).collect();
     Histogram { count: bins.iter().map(|bin| bin.count).sum(), bins, ..Histogram::default() }
-}
-
-/// The length that a share of all, from 0 to 1, doesn't exceed.
-fn quantile_ms(lengths: &Distribution, share: f64) -> f64 {
-    let wanted = share * lengths.percent.iter().sum::<f64>();
-    let mut below = 0.0;
-    for (edges, percent) in lengths.edges_ms.windows(2).zip(&lengths.percent) {
-        if below + percent >= wanted && *percent > 0.0 {
-            return edges[0] + (edges[1] - edges[0]) * ((wanted - below) / percent).clamp(0.0, 1.0);
-        }
-        below += percent;
-    }
-    lengths.edges_ms.last().copied().unwrap_or_default()
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]

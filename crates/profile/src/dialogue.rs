@@ -6,7 +6,7 @@
 use crate::histogram::{Histogram, TimeBin};
 use crate::kinds::{KindOfThreads, Work};
 use crate::profile::Program;
-use crate::survival::{Distribution, product_limit};
+use crate::survival::{Distribution, gcd, product_limit};
 
 /// Wake-ups in each direction below which two programs have no dialogue.
 const LEAST_WAKES: u64 = 200;
@@ -212,11 +212,7 @@ fn without(all: &Histogram, part: &Histogram) -> Histogram {
 }
 
 fn lcm(a: u64, b: u64) -> u64 {
-    a * b / gcd(a, b)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+    a * b / gcd(a, b).max(1)
 }
 
 #[cfg(test)]

@@ -26,9 +26,8 @@ const STAYING_ENDS: f64 = 100.0;
 /// Times of blocking besides the one that is longer than all others, at least.
 const LEAST_REPEATED: u64 = 4;
 
-/// So many times are a few, where there are at least so many threads, whose CPU times then come to as much in all.
+/// So many times are a few.
 const FEW: RangeInclusive<u64> = 3..=30;
-const FEW_THREADS: usize = 10;
 
 /// What one thread's length counts where it is shared out among finer bins.
 const PARTS: u64 = 64;
@@ -48,7 +47,7 @@ pub(crate) struct KindOfThreads {
     pub bursts: Option<Distribution>,
     /// How long they were blocked at a time; none where they weren't.
     pub blocks: Option<Distribution>,
-    /// How often each gives up its CPU before its last burst, where many do a few times; none where it goes on until its CPU time is over.
+    /// How often each gives up its CPU before its last burst, where that is a few times; none where it goes on until its CPU time is over.
     ///
     /// Bursts that are drawn until the CPU time is over are more than were seen, (variance / mean^2 - 1) / 2 for each thread on average (Cox 1962,
     /// Renewal Theory, 4.2), which matters where there are few: of compiler drivers a quarter more.
@@ -164,7 +163,7 @@ fn kind_of(profile: &Profile, program: &Program, rows: &[&ThreadRow]) -> KindOfT
         voluntary_ends,
         bursts: (voluntary_ends > 0.0).then(|| product_limit(&bursts, &none)),
         blocks: (blocks.count > 0).then(|| product_limit(&blocks, &none)),
-        few: (rows.len() >= FEW_THREADS && FEW.contains(&few)).then_some(few),
+        few: FEW.contains(&few).then_some(few),
     }
 }
 

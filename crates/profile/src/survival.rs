@@ -102,6 +102,27 @@ impl Distribution {
         self
     }
 
+    /// So many ranges, each between two lengths in ms, that hold an equal share of all, up to this share, from 0 to 1. Long ones don't follow one another.
+    pub fn parts(&self, number: u64, most_share: f64) -> Vec<[f64; 2]> {
+        let share = |at: u64| (at as f64 / number as f64).min(most_share);
+        let part = |at: u64| [share(at), share(at + 1)].map(|share| self.quantile_ms(share));
+        let stride = (1..number).rev().find(|stride| gcd(*stride, number) == 1 && *stride * 2 <= number).unwrap_or(1);
+        (0..number).map(|at| part(at * stride % number)).collect()
+    }
+
+    /// The length that a share of all, from 0 to 1, doesn't exceed, in ms.
+    fn quantile_ms(&self, share: f64) -> f64 {
+        let wanted = share * self.percent.iter().sum::<f64>();
+        let mut below = 0.0;
+        for (edges, percent) in self.edges_ms.windows(2).zip(&self.percent) {
+            if below + percent >= wanted && *percent > 0.0 {
+                return edges[0] + (edges[1] - edges[0]) * ((wanted - below) / percent).clamp(0.0, 1.0);
+            }
+            below += percent;
+        }
+        self.edges_ms.last().copied().unwrap_or_default()
+    }
+
     /// The mean length, in ms, of those that end.
     pub fn mean_ms(&self) -> f64 {
         let all: f64 = self.percent.iter().sum();
@@ -112,6 +133,10 @@ impl Distribution {
             0.0
         }
     }
+}
+
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
