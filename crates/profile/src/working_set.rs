@@ -23,14 +23,14 @@ const BINS: usize = INTERVAL_EDGES_MS.len() + 1;
 const WINDOWS_US: [u64; BINS] = [500, 3_000, 7_000, 11_000, 15_000, 19_000, 23_000, 27_500, 35_000];
 
 /// From one process to the next it takes at least as many times as long as to clear and to count marks, and at least so long.
-const PAUSE_FACTOR: u32 = 20;
+const PAUSE_FACTOR: u32 = 5;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
 /// How often it is looked which processes there are.
 const BETWEEN_SEARCHES: Duration = Duration::from_millis(100);
 
 /// A bin of fewer looks tells nothing.
-const LEAST_LOOKS: usize = 3;
+const LEAST_LOOKS: usize = 2;
 
 /// What a profile with looks can't tell.
 const UNDISTURBED_UNTOLD: &str = "times without looks at pages: after each, a process sets its marks at pages anew, and who maps memory meanwhile waits";
@@ -217,7 +217,7 @@ mod tests {
         touched.bytes[1] = vec![8 << 10, 4 << 10, 1 << 30, 12 << 10, 16 << 10];
         let set = touched.working_set();
         assert_eq!(set.median_kib[..3], [None, Some(12.0), None]);
-        assert_eq!(set.looks[..3], [2, 5, 0]);
+        assert_eq!(set.looks[..3], [1, 5, 0]);
     }
 
     #[test]
