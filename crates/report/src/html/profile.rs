@@ -277,7 +277,7 @@ fn touched(programs: &[&Program]) -> Option<Section> {
             (scrolled("Touched", false, html! {
                 table.dense {
                     thead { tr {
-                        th { "program" } @for bin in &bins { th.n { (bin) } } th.n { "its memory in huge pages, at most" }
+                        th { "program" } @for bin in &bins { th.n { (bin) } } th.n { "huge pages" }
                     } }
                     tbody {
                         @for (name, set) in &sets {
