@@ -21,7 +21,7 @@ use study::study_file::Span;
 /// Find out why it matters where a program runs: its time slices, what ends them, its waits and moves
 ///
 /// It is counted in the kernel, which takes root; without that a command of your own is profiled by the kernel's records of it.
-/// Nothing is changed, unless --reload is given: no thread is bound, and nothing stays in the kernel.
+/// Nothing is changed, unless --reload or --working-set is given: no thread is bound, and nothing stays in the kernel.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
