@@ -180,8 +180,8 @@ fn look_at(pid: Pid, window: Duration, ended: &Receiver<()>) -> io::Result<Look>
     let counting = Instant::now();
     let after = cpu_time(pid).ok_or_else(gone)?;
     let touched_bytes = pid.referenced_bytes().ok_or_else(gone)?;
-    let cost = cleared + counting.elapsed();
     let huge_bytes = pid.huge_page_bytes(pid.main_thread()).unwrap_or(0);
+    let cost = cleared + counting.elapsed();
     Ok(Look { cpu: after.saturating_sub(before), touched_bytes, huge_bytes, cost })
 }
 
