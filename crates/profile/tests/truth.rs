@@ -255,6 +255,10 @@ fn crowd() {
         }
         all.wait();
     });
+    // A scope ends when what its threads do has; each of them still has to exit, and is switched from meanwhile.
+    while fs::read_dir("/proc/self/task").unwrap().count() > 1 {
+        sleep(Duration::from_millis(1));
+    }
     let used = getrusage(UsageWho::RUSAGE_SELF).unwrap();
     let switches = used.voluntary_context_switches() + used.involuntary_context_switches();
     fs::write(env::var("ANSWER").unwrap(), switches.to_string()).unwrap();
@@ -435,9 +439,11 @@ fn of_ten_thousand_threads_at_once_hardly_a_switch_is_lost_and_each_is_told() {
     assert_eq!(program.threads, CROWD + 1);
     assert_eq!(program.by_thread.len() as u64 + program.threads_without_row, CROWD + 1);
     assert_count(program.exits, CROWD + 1, &profile);
-    // A thread's last switch is not in the kernel's count; before the execution and after the count there are a few.
+    // A thread's last switch is not in the kernel's count, nor is one at which it is preempted once its own count was added up, as it ends; before
+    // the execution and after the count there are a few.
     let counted = program.histograms.dispatch_interval.count - program.exits;
-    assert!(counted.abs_diff(known) <= profile.lost_events + 20, "{counted} counted, {known} known");
+    assert!(counted + profile.lost_events + 20 >= known, "{counted} counted, {known} known");
+    assert!(counted <= known + CROWD, "{counted} counted, {known} known");
     assert!(profile.lost_events * 1_000 <= known, "{} events lost", profile.lost_events);
 }
 
