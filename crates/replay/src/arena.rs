@@ -354,6 +354,10 @@ pub(crate) struct Arena {
     pub(crate) locks: Vec<Shared<Lock>>,
     /// In the order of [`Workload::semaphores`].
     pub(crate) semaphores: Shared<Semaphore>,
+    /// For each of them, by process: what is there for it alone, and how much oftener it posted than others went on from that. None where nobody
+    /// replies.
+    replies: Shared<Semaphore>,
+    posted: Shared<AtomicU32>,
     /// How many living processes are bound to each CPU.
     pub(crate) bound: Shared<AtomicU32>,
     pub(crate) states: Shared<ProcessState>,
@@ -368,6 +372,8 @@ impl Arena {
         counted: Option<Counted>,
     ) -> Result<Self, ReplayError> {
         let processes = workload.job_of_processes().count();
+        let semaphores = workload.semaphores().len();
+        let of_each = if workload.has_replies() { semaphores * processes } else { 0 };
         Ok(Self {
             ready: Shared::new(1)?,
             begun: Shared::new(1)?,
@@ -377,7 +383,9 @@ impl Arena {
             placing: Placing::new(),
             jobs: Shared::new(workload.jobs.len())?,
             locks: workload.jobs.iter().map(|job| Shared::new(job.locks.len())).collect::<Result<_, _>>()?,
-            semaphores: Shared::new(workload.semaphores().len())?,
+            semaphores: Shared::new(semaphores)?,
+            replies: Shared::new(of_each)?,
+            posted: Shared::new(of_each)?,
             bound: Shared::new(cpus)?,
             states: Shared::new(processes)?,
             stays: Shared::new(processes * MOST_STAYS)?,
@@ -391,6 +399,31 @@ impl Arena {
 
     pub(crate) fn start_ns(&self) -> u64 {
         self.start_ns[0].load(Acquire)
+    }
+
+    /// What is at a semaphore for one process alone.
+    pub(crate) fn replies(&self, semaphore: usize, process: usize) -> &Semaphore {
+        &self.replies[semaphore * self.states.len() + process]
+    }
+
+    /// A process is about to post a semaphore.
+    pub(crate) fn will_post(&self, semaphore: usize, process: usize) {
+        if let Some(posted) = self.posted.get(semaphore * self.states.len() + process) {
+            posted.fetch_add(1, AcqRel);
+        }
+    }
+
+    /// Whose post it is that somebody has just gone on from, of several the first after `last`; `last` where nobody replies.
+    pub(crate) fn asker(&self, semaphore: usize, last: usize) -> usize {
+        let processes = self.states.len();
+        if self.posted.is_empty() {
+            return last;
+        }
+        let posted = &self.posted[semaphore * processes..(semaphore + 1) * processes];
+        // Whoever posts says so before, so that there is one for each that goes on.
+        let mut after_last = (1..).map(|step| (last + step) % processes);
+        let took = |at: &usize| posted[*at].fetch_update(AcqRel, Acquire, |posts| posts.checked_sub(1)).is_ok();
+        after_last.find(took).unwrap_or(last)
     }
 
     pub(crate) fn log(&self, process: usize) -> Log<'_> {

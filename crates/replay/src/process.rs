@@ -55,6 +55,8 @@ struct Execution<'a> {
     /// CPU time for which its memory is yet to be referred to.
     due_ns: u64,
     work_ns: u64,
+    /// Whose post it last went on from.
+    asker: usize,
 }
 
 impl Process<'_> {
@@ -117,6 +119,7 @@ impl Process<'_> {
             credit_ns: 0,
             due_ns: 0,
             work_ns: 0,
+            asker: 0,
         };
         let going = execution.follow_course();
         execution.end(going.is_continue());
@@ -206,9 +209,20 @@ impl Execution<'_> {
                 Act::Block(ns) => self.block(ns)?,
                 Act::Post(semaphore) => {
                     let now_ns = self.presence.look();
+                    self.process.arena.will_post(semaphore, self.process.number);
                     self.process.arena.semaphores[semaphore].post(now_ns);
                 }
-                Act::Wait(semaphore) => self.wait(&self.process.arena.semaphores[semaphore])?,
+                Act::Wait(semaphore) => {
+                    self.wait(&self.process.arena.semaphores[semaphore])?;
+                    self.asker = self.process.arena.asker(semaphore, self.asker);
+                }
+                Act::Reply(semaphore) => {
+                    let now_ns = self.presence.look();
+                    self.process.arena.replies(semaphore, self.asker).post(now_ns);
+                }
+                Act::AwaitReply(semaphore) => {
+                    self.wait(self.process.arena.replies(semaphore, self.process.number))?;
+                }
                 Act::Acquire(lock) => {
                     while !self.process.locks()[lock].try_acquire(self.process.number) {
                         self.attempt()?;

@@ -300,6 +300,56 @@ fn whoever_waits_at_a_semaphore_is_woken_as_often_as_it_is_posted() {
 }
 
 #[test]
+fn a_reply_wakes_whose_post_it_answers_and_is_kept_for_who_comes_later() {
+    let recorded = replay(
+        r#"
+        name = "replies"
+        [[jobs]]
+        name = "late"
+        processes = 1
+        [[jobs.process.phases]]
+        steps = [{ work = { constant = 0.5 } }, { post = "ask" }, { block = { constant = 80 } }, { wait = "answer" }]
+        [[jobs]]
+        name = "waiting"
+        processes = 1
+        arrival_ms = 10
+        [[jobs.process.phases]]
+        steps = [{ post = "ask" }, { wait = "answer" }, { work = { constant = 1 } }]
+        [[jobs]]
+        name = "server"
+        processes = 1
+        [[jobs.process.phases]]
+        repeat = 2
+        steps = [{ wait = "ask" }, { work = { constant = 20 } }, { reply = "answer" }]
+        "#,
+        &["--seconds", "60"],
+    );
+    assert_eq!(recorded.json["completed"], true);
+    let last = recorded.stays.iter().rfind(|stay| stay.process == 1).unwrap();
+    // The first answer, 20 ms after it was asked for, isn't its own.
+    assert!(last.from_ns >= 40_000_000, "{} ns", last.from_ns);
+}
+
+#[test]
+fn a_process_works_singly_where_it_is_the_first_of_its_job() {
+    let recorded = replay(
+        r#"
+        name = "single"
+        [[jobs]]
+        name = "team"
+        processes = 3
+        [[jobs.process.phases]]
+        repeat = 4
+        steps = [{ single = { constant = 3 } }, { work = { constant = 1 } }, "sleeping_barrier"]
+        "#,
+        &["--seconds", "60"],
+    );
+    assert_eq!(recorded.json["completed"], true);
+    let work_ms = recorded.metric("work_ms");
+    assert!((work_ms - 24.0).abs() < 1e-3, "{work_ms}");
+}
+
+#[test]
 fn attached_processes_never_move_and_are_spread_evenly() {
     let cpus = machine::host::allowed_cpus().unwrap().iter().count();
     let workload = format!("name = \"a\"\n[[jobs]]\nname = \"a\"\nprocesses = {}\nprocess = {{}}\n", 2 * cpus);

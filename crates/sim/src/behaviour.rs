@@ -4,6 +4,7 @@ use crate::fault::intervals_left;
 use crate::outcome::End;
 use crate::random::Draws;
 use crate::workload::{Distribution, Ends, Intervals, Job, Step, Workload};
+use std::collections::BTreeSet;
 
 /// Nanoseconds of `ms`, which [`crate::Workload::check`] or [`crate::Parameters::check`] has seen.
 pub(crate) fn ns(ms: f64) -> u64 {
@@ -117,6 +118,7 @@ impl Bursts {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Work(Lengths),
+    Single(Lengths),
     Acquire(usize),
     Release(usize),
     Barrier,
@@ -124,6 +126,8 @@ pub(crate) enum Op {
     Block(Lengths),
     Post(usize),
     Wait(usize),
+    Reply(usize),
+    AwaitReply(usize),
     /// Back to `to` until the phase was done so many times.
     Repeat {
         to: usize,
@@ -149,11 +153,11 @@ pub(crate) struct Behaviour {
 impl Behaviour {
     /// Of the jobs of a workload that was checked.
     pub(crate) fn of_jobs(workload: &Workload) -> Vec<Self> {
-        let semaphores = workload.semaphores();
-        workload.jobs.iter().map(|job| Self::new(job, &semaphores)).collect()
+        let (semaphores, replies) = (workload.semaphores(), workload.replies());
+        workload.jobs.iter().map(|job| Self::new(job, &semaphores, &replies)).collect()
     }
 
-    fn new(job: &Job, semaphores: &[&str]) -> Self {
+    fn new(job: &Job, semaphores: &[&str], replies: &BTreeSet<&str>) -> Self {
         let process = &job.process;
         let lock = |name: &String| job.locks.iter().position(|lock| lock == name).unwrap_or_default();
         let semaphore = |name: &String| semaphores.binary_search(&name.as_str()).unwrap_or_default();
@@ -162,13 +166,16 @@ impl Behaviour {
             let to = ops.len();
             ops.extend(phase.steps.iter().map(|step| match step {
                 Step::Work(length) => Op::Work(Lengths::new(length)),
+                Step::Single(length) => Op::Single(Lengths::new(length)),
                 Step::Acquire(name) => Op::Acquire(lock(name)),
                 Step::Release(name) => Op::Release(lock(name)),
                 Step::Barrier => Op::Barrier,
                 Step::SleepingBarrier => Op::SleepingBarrier,
                 Step::Block(length) => Op::Block(Lengths::new(length)),
                 Step::Post(name) => Op::Post(semaphore(name)),
+                Step::Wait(name) if replies.contains(name.as_str()) => Op::AwaitReply(semaphore(name)),
                 Step::Wait(name) => Op::Wait(semaphore(name)),
+                Step::Reply(name) => Op::Reply(semaphore(name)),
             }));
             if phase.repeat > 1 {
                 ops.push(Op::Repeat { to, times: phase.repeat });

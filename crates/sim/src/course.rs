@@ -11,8 +11,9 @@ const NEVER: u64 = u64::MAX;
 
 /// Where a process is in what its job's processes do.
 pub(crate) struct Course {
-    /// Position of the job.
+    /// Position of the job, and whether it is its first process.
     pub(crate) job: u32,
+    is_first: bool,
     /// Its position in the job's operations, how often it has done the phase, and how often all phases.
     op: u16,
     lap: u32,
@@ -28,9 +29,10 @@ pub(crate) struct Course {
 
 impl Course {
     /// Of a process that has not arrived.
-    pub(crate) fn new(job: u32, draws: Draws) -> Self {
+    pub(crate) fn new(job: u32, is_first: bool, draws: Draws) -> Self {
         Self {
             job,
+            is_first,
             op: 0,
             lap: 0,
             round: 0,
@@ -137,7 +139,8 @@ impl Course {
 
     fn begin_op(&mut self, behaviour: &Behaviour) {
         self.step_ns = match self.op(behaviour) {
-            Some(Op::Work(length)) => length.draw_ns(&mut self.draws),
+            Some(Op::Single(_)) if !self.is_first => 0,
+            Some(Op::Work(length) | Op::Single(length)) => length.draw_ns(&mut self.draws),
             _ => NEVER,
         };
     }
@@ -163,6 +166,10 @@ pub enum Act {
     Post(usize),
     /// It waits at that semaphore.
     Wait(usize),
+    /// It posts that semaphore for the process whose post it last went on from.
+    Reply(usize),
+    /// It waits at that semaphore for what is posted for it alone.
+    AwaitReply(usize),
     /// It takes the lock at this position among its job's.
     Acquire(usize),
     /// It gives that lock back.
@@ -199,7 +206,9 @@ impl Courses {
     pub fn acts(&self, process: ProcessIndex) -> Acts<'_> {
         let job = self.job_of_processes[process.at()];
         let behaviour = &self.behaviours[job];
-        let mut course = Course::new(job as u32, Draws::new(self.seed, self.replicate, Purpose::Process, process.0));
+        let is_first = process.at().checked_sub(1).is_none_or(|before| self.job_of_processes[before] != job);
+        let draws = Draws::new(self.seed, self.replicate, Purpose::Process, process.0);
+        let mut course = Course::new(job as u32, is_first, draws);
         course.begin(behaviour);
         Acts { behaviour, course }
     }
@@ -230,8 +239,8 @@ impl Iterator for Acts<'_> {
         loop {
             let act = match course.op(behaviour) {
                 None if !behaviour.ops.is_empty() => return None,
-                Some(Op::Work(_)) if course.step_is_done() => None,
-                None | Some(Op::Work(_)) => {
+                Some(Op::Work(_) | Op::Single(_)) if course.step_is_done() => None,
+                None | Some(Op::Work(_) | Op::Single(_)) => {
                     let ns = course.work_ns();
                     course.worked(ns);
                     return Some(Act::Work(ns));
@@ -239,6 +248,8 @@ impl Iterator for Acts<'_> {
                 Some(Op::Block(_)) => return Some(Act::Block(course.block_ns(behaviour))),
                 Some(Op::Post(semaphore)) => Some(Act::Post(*semaphore)),
                 Some(Op::Wait(semaphore)) => Some(Act::Wait(*semaphore)),
+                Some(Op::Reply(semaphore)) => Some(Act::Reply(*semaphore)),
+                Some(Op::AwaitReply(semaphore)) => Some(Act::AwaitReply(*semaphore)),
                 Some(Op::Acquire(lock)) => Some(Act::Acquire(*lock)),
                 Some(Op::Release(lock)) => Some(Act::Release(*lock)),
                 Some(Op::Barrier) => Some(Act::Barrier),

@@ -82,6 +82,12 @@ pub enum Fault {
     /// A semaphore at which processes would wait for ever.
     #[error("no step posts semaphore `{0}`: who waits there would never wake")]
     NeverPosted(String),
+    /// A semaphore of which it wouldn't be known who may go on from a post.
+    #[error("semaphore `{0}` is replied at and posted: name another one for what is meant for anybody")]
+    PostedAndReplied(String),
+    /// A reply to nobody.
+    #[error("a reply at `{0}` goes to whose post one has gone on from, and no `wait` for a post comes before it")]
+    ReplyToNobody(String),
     /// A semaphore that means nothing.
     #[error("no step waits for semaphore `{0}`")]
     NeverWaitedFor(String),
@@ -320,18 +326,28 @@ pub(crate) fn intervals_left(percent: &[f64], ends: &Ends) -> Vec<f64> {
     left
 }
 
-/// Each semaphore is posted by one step and waited for by another, or the same.
+/// Each semaphore is posted, or replied at, by one step and waited for by another, or the same; and whoever replies has gone on from a post.
 fn semaphores(workload: &Workload) -> Checked {
+    let replies = workload.replies();
     let mut steps = BTreeMap::new();
     for (j, job) in workload.jobs.iter().enumerate() {
+        let mut has_gone_on = false;
         for (p, phase) in job.process.phases.iter().enumerate() {
             for (s, step) in phase.steps.iter().enumerate() {
                 let at = || format!("jobs[{j}].process.phases[{p}].steps[{s}]");
                 let [post, wait]: &mut [Option<String>; 2] = match step {
-                    Step::Post(name) | Step::Wait(name) => steps.entry(name).or_default(),
+                    Step::Post(name) | Step::Wait(name) | Step::Reply(name) => steps.entry(name).or_default(),
                     _ => continue,
                 };
-                if matches!(step, Step::Post(_)) { post } else { wait }.get_or_insert_with(at);
+                match step {
+                    Step::Post(name) if replies.contains(name.as_str()) => {
+                        return Err(Fault::PostedAndReplied(name.clone()).at(at()));
+                    }
+                    Step::Reply(name) if !has_gone_on => return Err(Fault::ReplyToNobody(name.clone()).at(at())),
+                    Step::Wait(name) => has_gone_on |= !replies.contains(name.as_str()),
+                    _ => {}
+                }
+                if matches!(step, Step::Wait(_)) { wait } else { post }.get_or_insert_with(at);
             }
         }
     }
@@ -364,7 +380,7 @@ fn locks(job: &Job, at: &str) -> Checked {
         for (s, step) in phase.steps.iter().enumerate() {
             let at = format!("{at}.steps[{s}]");
             match step {
-                Step::Work(length) | Step::Block(length) => distribution(length, &at)?,
+                Step::Work(length) | Step::Single(length) | Step::Block(length) => distribution(length, &at)?,
                 Step::Acquire(lock) | Step::Release(lock) if !job.locks.contains(lock) => {
                     return Err(Fault::UnknownLock(lock.clone()).at(at));
                 }
@@ -387,7 +403,7 @@ fn locks(job: &Job, at: &str) -> Checked {
                         return Err(Fault::WaitInLock(semaphore.clone(), (*lock).into()).at(at));
                     }
                 }
-                Step::Post(_) => {}
+                Step::Post(_) | Step::Reply(_) => {}
                 Step::Barrier | Step::SleepingBarrier => {
                     if let Some(lock) = held.first() {
                         return Err(Fault::BarrierInLock((*lock).into()).at(at));
@@ -400,11 +416,13 @@ fn locks(job: &Job, at: &str) -> Checked {
         }
         let lengths = phase.steps.iter().filter_map(|step| match step {
             Step::Work(length) | Step::Block(length) => Some(mean_ms(length)),
-            Step::Acquire(_)
+            Step::Single(_)
+            | Step::Acquire(_)
             | Step::Release(_)
             | Step::Barrier
             | Step::SleepingBarrier
             | Step::Post(_)
+            | Step::Reply(_)
             | Step::Wait(_) => None,
         });
         takes_time(lengths.sum(), &at)?;

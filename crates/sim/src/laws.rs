@@ -109,8 +109,28 @@ fn posters_and_waiters() -> impl Strategy<Value = Vec<Job>> {
     })
 }
 
+/// Clients that ask, and a server that replies to each of them as often as it asks.
+fn clients_and_their_server() -> impl Strategy<Value = Vec<Job>> {
+    (1..5_u32, 1..6_u32, lengths(), lengths()).prop_map(|(clients, repeat, before, after)| {
+        let named = |name: &str, processes, repeat, steps: Vec<Step>| Job {
+            name: name.into(),
+            processes,
+            process: Process { phases: vec![Phase { repeat, steps }], ..Process::default() },
+            ..Job::default()
+        };
+        let asks = vec![
+            Step::Single(before.clone()),
+            Step::Work(before),
+            Step::Post("ask".into()),
+            Step::Wait("answer".into()),
+        ];
+        let replies = vec![Step::Wait("ask".into()), Step::Work(after), Step::Reply("answer".into())];
+        vec![named("clients", clients, repeat, asks), named("server", 1, clients * repeat, replies)]
+    })
+}
+
 fn workload() -> impl Strategy<Value = Workload> {
-    let pairs = prop_oneof![Just(Vec::new()), posters_and_waiters()];
+    let pairs = prop_oneof![Just(Vec::new()), posters_and_waiters(), clients_and_their_server()];
     (prop::collection::vec(job(), 1..4), pairs)
         .prop_map(|(jobs, pairs)| Workload {
             name: "any".into(),
@@ -261,7 +281,7 @@ proptest! {
             let count = |is: fn(&Act) -> bool| acts.iter().filter(|act| is(act)).count() as u64;
             let blocks = count(|act| matches!(act, Act::Block(_)));
             // Who waits blocks only where nobody has posted yet.
-            let most = blocks + count(|act| matches!(act, Act::Wait(_) | Act::SleepingBarrier));
+            let most = blocks + count(|act| matches!(act, Act::Wait(_) | Act::AwaitReply(_) | Act::SleepingBarrier));
             let blocked = job.ends.get(&End::Semaphore).copied().unwrap_or_default();
             prop_assert!((blocks..=most).contains(&blocked), "{} of {} to {}", blocked, blocks, most);
         }

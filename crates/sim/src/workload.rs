@@ -6,7 +6,7 @@
 use crate::cache::Footprint;
 use crate::index::ProcessIndex;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What runs on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -131,6 +131,8 @@ pub(crate) fn once() -> u32 {
 pub enum Step {
     /// Works for so many ms.
     Work(Distribution),
+    /// The job's first process works for so many ms, the others go on.
+    Single(Distribution),
     /// Takes the lock. While another process holds it, each attempt ends a dispatch interval for synchronisation and the
     /// process stays in the run queue.
     Acquire(String),
@@ -146,6 +148,8 @@ pub enum Step {
     Post(String),
     /// Waits at a semaphore of the workload, out of the run queue, unless it was posted more often than others came to it.
     Wait(String),
+    /// Posts a semaphore for one process alone: the one whose post this one last went on from.
+    Reply(String),
 }
 
 /// When a process' dispatch intervals end, and why, other than by its phases.
@@ -252,13 +256,28 @@ impl Workload {
     pub fn semaphores(&self) -> Vec<&str> {
         let phases = self.jobs.iter().flat_map(|job| &job.process.phases);
         let names = phases.flat_map(|phase| &phase.steps).filter_map(|step| match step {
-            Step::Post(name) | Step::Wait(name) => Some(name.as_str()),
+            Step::Post(name) | Step::Wait(name) | Step::Reply(name) => Some(name.as_str()),
             _ => None,
         });
         let mut semaphores: Vec<&str> = names.collect();
         semaphores.sort_unstable();
         semaphores.dedup();
         semaphores
+    }
+
+    /// Whether any step is a reply.
+    pub fn has_replies(&self) -> bool {
+        !self.replies().is_empty()
+    }
+
+    /// Those of them that are replied at, where each process waits for what is meant for it.
+    pub(crate) fn replies(&self) -> BTreeSet<&str> {
+        let phases = self.jobs.iter().flat_map(|job| &job.process.phases);
+        let names = phases.flat_map(|phase| &phase.steps).filter_map(|step| match step {
+            Step::Reply(name) => Some(name.as_str()),
+            _ => None,
+        });
+        names.collect()
     }
 
     /// Groups of processes that do the same and arrive together, each in rising order, and for each job its group; none for a

@@ -166,19 +166,80 @@ fn who_has_waited_for_longest_at_a_semaphore_wakes_first_and_posts_are_kept() {
     ]);
     workload.jobs.iter_mut().for_each(|job| job.process.phases[0].repeat = 1);
     for policy in [Policy::Standard, Policy::Eevdf] {
-        let machine = Machine::named("pack:1 l3:1 core:4 pu:1").unwrap();
-        let parameters = Parameters { jitter_us: 0.0, horizon_ms: Some(100.0), ..Parameters::default() };
-        let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
-        let mut worked = Vec::new();
-        experiment.run(policy, 0, NoMemory, |i: Interval| {
-            if i.from_ns < i.until_ns {
-                worked.push((i.process.0, i.from_ns / 1_000, i.until_ns / 1_000));
-            }
-        });
-        worked.sort_unstable();
+        let worked = worked(&workload, policy);
         // The first post wakes B, the second C. D finds two more at 10 ms, and needn't wait.
         assert_eq!(worked, [(0, 0, 4_000), (1, 2_000, 2_500), (2, 3_000, 3_500), (3, 10_000, 10_500)], "{policy}");
     }
+}
+
+/// What each process worked from when to when, in us, where each has a CPU, and looks that change nothing are left out.
+fn worked(workload: &Workload, policy: Policy) -> Vec<(u32, u64, u64)> {
+    let machine = Machine::named("pack:1 l3:1 core:4 pu:1").unwrap();
+    let parameters = Parameters { jitter_us: 0.0, horizon_ms: Some(100.0), ..Parameters::default() };
+    let experiment = Experiment::new(&machine, workload, &parameters).unwrap();
+    let mut worked: Vec<(u32, u64, u64)> = Vec::new();
+    experiment.run(policy, 0, NoMemory, |i: Interval| {
+        if i.from_ns < i.until_ns {
+            worked.push((i.process.0, i.from_ns / 1_000, i.until_ns / 1_000));
+        }
+    });
+    worked.sort_unstable();
+    // A tick that leaves it where it is ends an interval, too.
+    worked.dedup_by(|later, earlier| {
+        let goes_on = later.0 == earlier.0 && later.1 == earlier.2;
+        earlier.2 = if goes_on { later.2 } else { earlier.2 };
+        goes_on
+    });
+    worked
+}
+
+#[test]
+fn a_reply_is_for_whose_post_one_went_on_from_and_is_kept_for_it() {
+    let work = |ms| Step::Work(Distribution::Constant(ms));
+    let block = |ms| Step::Block(Distribution::Constant(ms));
+    let (ask, answered) = (|| Step::Post("ask".into()), || Step::Wait("answer".into()));
+    let mut workload = single(&[
+        &[work(0.5), ask(), block(20.0), answered(), work(1.0)],
+        &[work(1.0), ask(), answered(), work(1.0)],
+        &[Step::Wait("ask".into()), work(3.0), Step::Reply("answer".into())],
+    ]);
+    workload.jobs.iter_mut().for_each(|job| job.process.phases[0].repeat = 1);
+    workload.jobs[2].process.phases[0].repeat = 2;
+    for policy in [Policy::Standard, Policy::Eevdf] {
+        let ran = worked(&workload, policy);
+        // The first question is A's, who sleeps until 20.5 ms. B has waited since 1 ms, and its answer is the second.
+        let expected = [(0, 0, 500), (0, 20_500, 21_500), (1, 0, 1_000), (1, 6_500, 7_500), (2, 500, 6_500)];
+        assert_eq!(ran, expected, "{policy}");
+    }
+}
+
+#[test]
+fn what_a_single_process_works_the_others_wait_for_at_the_next_barrier() {
+    let work = |ms| Distribution::Constant(ms);
+    let mut workload = single(&[&[Step::Single(work(2.0)), Step::Work(work(1.0)), Step::SleepingBarrier]]);
+    (workload.jobs[0].processes, workload.jobs[0].process.phases[0].repeat) = (3, 2);
+    for policy in [Policy::Standard, Policy::Eevdf] {
+        let ran = worked(&workload, policy);
+        let expected = [(0, 0, 6_000), (1, 0, 1_000), (1, 3_000, 4_000), (2, 0, 1_000), (2, 3_000, 4_000)];
+        assert_eq!(ran, expected, "{policy}");
+    }
+}
+
+#[test]
+fn who_would_reply_to_nobody_or_post_what_is_for_one_alone_is_refused() {
+    let work = || Step::Work(Distribution::Constant(1.0));
+    let (ask, reply, wait) =
+        (Step::Post("ask".into()), Step::Reply("answer".into()), |name: &str| Step::Wait(name.into()));
+    let refused = |steps: &[&[Step]]| single(steps).check().unwrap_err().to_string();
+    let client: &[Step] = &[work(), ask.clone(), wait("answer")];
+    assert!(single(&[client, &[wait("ask"), work(), reply.clone()]]).check().is_ok());
+    let early = refused(&[client, &[work(), reply.clone(), wait("ask")]]);
+    assert!(early.contains("no `wait` for a post comes before it"), "{early}");
+    // What is replied at is no post that one could reply to.
+    let of_a_reply = refused(&[client, &[wait("answer"), work(), reply.clone(), wait("ask")]]);
+    assert!(of_a_reply.contains("no `wait` for a post comes before it"), "{of_a_reply}");
+    let both = refused(&[client, &[wait("ask"), work(), reply, Step::Post("answer".into())]]);
+    assert!(both.contains("replied at and posted"), "{both}");
 }
 
 #[test]
@@ -187,22 +248,7 @@ fn who_comes_last_to_a_barrier_wakes_those_that_sleep_there() {
     let team = &mut workload.jobs[0];
     (team.processes, team.gap_ms, team.process.phases[0].repeat) = (3, Some(Distribution::Constant(1.0)), 2);
     for policy in [Policy::Standard, Policy::Eevdf] {
-        let machine = Machine::named("pack:1 l3:1 core:4 pu:1").unwrap();
-        let parameters = Parameters { jitter_us: 0.0, horizon_ms: Some(100.0), ..Parameters::default() };
-        let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
-        let mut worked: Vec<(u32, u64, u64)> = Vec::new();
-        experiment.run(policy, 0, NoMemory, |i: Interval| {
-            if i.from_ns < i.until_ns {
-                worked.push((i.process.0, i.from_ns / 1_000, i.until_ns / 1_000));
-            }
-        });
-        worked.sort_unstable();
-        // A tick that leaves it where it is ends an interval, too.
-        worked.dedup_by(|later, earlier| {
-            let goes_on = later.0 == earlier.0 && later.1 == earlier.2;
-            earlier.2 = if goes_on { later.2 } else { earlier.2 };
-            goes_on
-        });
+        let worked = worked(&workload, policy);
         // They arrive 1 ms after one another. The third comes to the barrier at 3.5 ms, and goes on.
         assert_eq!(worked, [(0, 0, 1_500), (0, 3_500, 5_000), (1, 1_000, 2_500), (1, 3_500, 5_000), (2, 2_000, 5_000)]);
     }

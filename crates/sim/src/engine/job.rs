@@ -87,8 +87,8 @@ impl<'a> Job<'a> {
     ) -> Outlook {
         while let Some(op) = course.op(self.behaviour) {
             match op {
-                Op::Work(_) if !course.step_is_done() => return Outlook::Work,
-                Op::Work(_) => {}
+                Op::Work(_) | Op::Single(_) if !course.step_is_done() => return Outlook::Work,
+                Op::Work(_) | Op::Single(_) => {}
                 Op::Acquire(lock) => match self.holders[*lock] {
                     Some(_) => return Outlook::Wait,
                     None => self.holders[*lock] = Some(index),
@@ -113,9 +113,11 @@ impl<'a> Job<'a> {
                     }
                 },
                 Op::Block(_) => return Outlook::Block,
-                Op::Post(semaphore) => semaphores.post(*semaphore),
-                Op::Wait(semaphore) if semaphores.pass(*semaphore) => {}
-                Op::Wait(_) => return Outlook::Block,
+                Op::Post(semaphore) => semaphores.post(*semaphore, index),
+                Op::Reply(semaphore) => semaphores.reply(*semaphore, index),
+                Op::Wait(semaphore) if semaphores.pass(*semaphore, index) => {}
+                Op::AwaitReply(semaphore) if semaphores.take_reply(*semaphore, index) => {}
+                Op::Wait(_) | Op::AwaitReply(_) => return Outlook::Block,
                 Op::Repeat { .. } => {}
             }
             course.next_op(self.behaviour);

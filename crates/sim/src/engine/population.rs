@@ -83,7 +83,8 @@ impl<'a> Population<'a> {
             let job = Job::new(job, behaviour, first);
             for process in job.processes.clone() {
                 let draws = Draws::new(seed, replicate, Purpose::Process, process);
-                processes.push(Process { course: Course::new(number as u32, draws), runnable_ns: 0, cpu_ns: 0 });
+                let course = Course::new(number as u32, process == first, draws);
+                processes.push(Process { course, runnable_ns: 0, cpu_ns: 0 });
             }
             let gaps = Draws::new(seed, replicate, Purpose::Arrivals, number as u32);
             let arrivals = behaviour.arrivals_ns(gaps).zip(first..job.next);
@@ -97,11 +98,11 @@ impl<'a> Population<'a> {
             jobs,
             histories: vec![History::default(); processes.len()],
             left: processes.len() as u64,
+            semaphores: Semaphores::new(experiment.workload, has_sleepers),
             processes,
             equals: equals.into_iter().map(|group| (group, None)).collect(),
             group_of_job,
             wakes: wakes.into(),
-            semaphores: Semaphores::new(experiment.workload.semaphores().len(), has_sleepers),
             runnable: 0,
             counts: Counts::default(),
         }
@@ -194,7 +195,15 @@ impl<'a> Population<'a> {
             let semaphore = *semaphore;
             process.course.next_op(job.behaviour);
             // At this very moment another may have posted it.
-            if !self.semaphores.pass(semaphore) {
+            if !self.semaphores.pass(semaphore, index) {
+                return self.semaphores.wait(semaphore, index);
+            }
+            return self.wakes.push(Reverse((now_ns, index)));
+        }
+        if let Some(Op::AwaitReply(semaphore)) = process.course.op(job.behaviour) {
+            let semaphore = *semaphore;
+            process.course.next_op(job.behaviour);
+            if !self.semaphores.take_reply(semaphore, index) {
                 return self.semaphores.wait(semaphore, index);
             }
             return self.wakes.push(Reverse((now_ns, index)));
