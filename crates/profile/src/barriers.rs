@@ -30,6 +30,11 @@ const MOST_SHARE: f64 = 0.995;
 const ALONE_FACTOR: f64 = 1.2;
 const LEAST_AWAY: f64 = 0.5;
 
+/// Work that one of them does alone between barriers is told by its bursts that are longer than those of the others: so many at least, of which the
+/// others have such a share at most, from 0 to 1, each.
+const LEAST_SINGLES: u64 = 10;
+const MOST_OF_OTHERS: f64 = 0.25;
+
 /// Share of the time that threads would wait at such barriers for the last one to come, from 0 to 1, that they were blocked for at least: those
 /// that hardly were have woken one another for another reason.
 const LEAST_WAITED: f64 = 0.5;
@@ -46,6 +51,17 @@ pub(crate) struct Meetings {
     pub rounds: u64,
     /// Work up to each barrier of a round, between two lengths in ms.
     pub work_ms: Vec<[f64; 2]>,
+    /// At so many of them, where there is the least of it, one thread has work besides, in ms each; 0 where none has.
+    pub singles: usize,
+    pub single_ms: f64,
+}
+
+impl Meetings {
+    /// Whether one thread has work besides up to the barrier at this position of a round.
+    pub fn is_single(&self, at: usize) -> bool {
+        let own = self.work_ms[at][1];
+        self.work_ms.iter().filter(|[_, to]| *to < own).count() < self.singles
+    }
 }
 
 /// The barriers at which all threads of a program meet; none where they don't.
@@ -81,17 +97,30 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     };
     let is_alone = most_ms > ALONE_FACTOR * each_ms
         && rows.iter().filter(|row| row.tid != busiest.tid).all(|row| away_ms(row) >= LEAST_AWAY * alone_ms);
+    let single = if is_alone { None } else { single(busiest, &rows) };
+    let mut single_ms = single.as_ref().map_or(0.0, |_| alone_ms);
     if !is_alone {
-        (each_ms, alone_ms) = (1e3 * program.cpu_s / threads as f64, 0.0);
+        (each_ms, alone_ms) = ((1e3 * program.cpu_s - single_ms) / threads as f64, 0.0);
     }
     let barriers = (histograms.block.count as f64 / others as f64).round().max(1.0);
-    // Who sleeps at two barriers one after the other works a whole burst in between; who wakes the others, the parts of one.
-    let lengths = merged(&[&histograms.burst_alone, &histograms.before_wake, &histograms.after_wake]);
+    // Who sleeps at two barriers one after the other works a whole burst in between; who wakes the others, the first part of one. What such a
+    // one does from there on is left out: it hasn't slept, so that where there is next to nothing to do it takes no time at all. So is what is
+    // shorter than any whole burst.
+    let shortest_us = histograms.burst_alone.bins.first().map_or(0.0, |bin| bin.from_us);
+    let mut before_wake = histograms.before_wake.clone();
+    before_wake.bins.retain(|bin| bin.from_us >= shortest_us);
+    let mut lengths = merged(&[&histograms.burst_alone, &before_wake]);
+    if let Some(Single { from_us, .. }) = single {
+        lengths.bins.retain(|bin| bin.from_us < from_us);
+        lengths.count = lengths.bins.iter().map(|bin| bin.count).sum();
+    }
     let lengths = product_limit(&lengths, &Histogram::default());
     let number = MOST_LENGTHS.min(barriers as u64);
     // The very longest are of who is alone.
     let work_ms = lengths.parts(number, MOST_SHARE);
     let rounds = (barriers / number as f64).round().max(1.0);
+    let singles = single.map_or(0.0, |single| (single.times as f64 / rounds).round().clamp(1.0, number as f64));
+    single_ms /= (rounds * singles).max(1.0);
     // There is as much work in all as was seen.
     let seen_ms = work_ms.iter().map(|[from, to]| f64::midpoint(*from, *to)).sum::<f64>() * rounds;
     let factor = each_ms / seen_ms;
@@ -100,12 +129,35 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     let waiting_ms = above * factor * rounds * work_ms.iter().map(|[from, to]| to - from).sum::<f64>();
     let once_ms = |row: &ThreadRow| if is_alone { longest_alone_ms(row).unwrap_or(0.0) } else { 0.0 };
     let waited_ms = rows.iter().map(|row| 1e3 * row.block_s - once_ms(row)).sum::<f64>() / threads as f64;
+    let waiting_ms = waiting_ms + rounds * singles * single_ms * others as f64 / threads as f64;
     if waited_ms < LEAST_WAITED * waiting_ms {
         return None;
     }
     let began_ms = 1e3 * rows.iter().map(|row| row.began_s).fold(f64::INFINITY, f64::min);
     let work_ms = work_ms.into_iter().map(|range| range.map(|ms| ms * factor)).collect();
-    Some(Meetings { threads, began_ms, alone_ms, rounds: rounds as u64, work_ms })
+    Some(Meetings { threads, began_ms, alone_ms, rounds: rounds as u64, work_ms, singles: singles as usize, single_ms })
+}
+
+/// Bursts that one thread has and the others hardly.
+struct Single {
+    /// From which length on.
+    from_us: f64,
+    times: u64,
+}
+
+/// What the busiest of threads that were there all the time does alone, again and again; none where there is no such.
+fn single(busiest: &ThreadRow, rows: &[&ThreadRow]) -> Option<Single> {
+    let longer = |row: &ThreadRow, from_us: f64| {
+        row.bursts.iter().filter(|bin| bin.from_us >= from_us).map(|bin| bin.count).sum::<u64>()
+    };
+    let others: Vec<&&ThreadRow> = rows.iter().filter(|row| row.tid != busiest.tid).collect();
+    let edges = busiest.bursts.iter().rev().map(|bin| bin.from_us);
+    let single = |from_us: f64| {
+        let times = longer(busiest, from_us);
+        let is_own = |row: &&&ThreadRow| longer(row, from_us) as f64 <= MOST_OF_OTHERS * times as f64;
+        (times >= LEAST_SINGLES && others.iter().all(|row| is_own(&row))).then_some(Single { from_us, times })
+    };
+    edges.filter_map(single).last()
 }
 
 /// Whether it is woken as often by another program as by its own threads.
@@ -196,6 +248,23 @@ mod tests {
         let mut uneven = program(4, 3, 0.3);
         uneven.by_thread.iter_mut().for_each(|row| row.began_s = 0.0);
         assert_eq!(meetings(&uneven).unwrap().alone_ms, 0.0);
+    }
+
+    #[test]
+    fn what_one_does_alone_again_and_again_is_its_own() {
+        let mut layout = program(4, 3, 0.0);
+        layout.by_thread.iter_mut().for_each(|row| row.block_s = 0.6);
+        let row = &mut layout.by_thread[2];
+        row.cpu_s += 0.5;
+        row.bursts.push(TimeBin { from_us: 16e3, to_us: 32e3, count: 26 });
+        layout.cpu_s += 0.5;
+        let met = meetings(&layout).unwrap();
+        assert_eq!((met.singles, met.rounds, met.alone_ms), (2, 13, 0.0));
+        assert!((met.single_ms * 26.0 / 500.0 - 1.0).abs() < 1e-9, "{met:?}");
+        assert_eq!((0..met.work_ms.len()).filter(|&at| met.is_single(at)).count(), 2);
+        // One that the others have as well is nobody's own.
+        layout.by_thread[0].bursts.push(TimeBin { from_us: 16e3, to_us: 32e3, count: 13 });
+        assert_eq!(meetings(&layout).unwrap().singles, 0);
     }
 
     #[test]

@@ -87,6 +87,7 @@ impl ProgramCounts {
             between_wakes: histogram(&stats.acts[intf::ACT_BETWEEN as usize]),
             after_wake: histogram(&stats.acts[intf::ACT_AFTER as usize]),
             block_by_thread: histogram(&stats.woken_blocks),
+            block_by_peer: histogram(&stats.peer_blocks),
         };
         self.moves.sort_by_key(|moved| (std::cmp::Reverse(moved.count), moved.from, moved.to));
         self.threads.sort_by_key(|thread| (std::cmp::Reverse(thread.cpu_ns), thread.tid));

@@ -1,7 +1,7 @@
 //! Programs that wake one another, as a client and its server do: one asks, the other answers.
 //!
 //! A profile sees wake-ups, not messages: who is asked while it still runs is woken by nobody, and goes on. So what is written is the
-//! messages, as often as the one of the two was woken that was woken more often, and who sleeps for how long comes of that.
+//! messages, as many as either of the two is known to have posted, and who sleeps for how long comes of that.
 
 use crate::histogram::{Histogram, TimeBin};
 use crate::kinds::{KindOfThreads, Work};
@@ -20,6 +20,9 @@ const LEAST_ANSWERED: f64 = 0.25;
 
 /// The same where both have one thread: how many messages are under way at once is not known then, unless it is one.
 const LEAST_ANSWERED_ALONE: f64 = 0.75;
+
+/// Share of a program's times of blocking, from 0 to 1, that are all of them.
+const LEAST_ALL: f64 = 0.95;
 
 /// Other blocking than for messages is left out where there is less of it for each message.
 const LEAST_OTHERS: f64 = 0.02;
@@ -45,6 +48,7 @@ pub(crate) struct Part {
     /// The semaphores at which it waits, and that it posts.
     pub wait: String,
     pub post: String,
+    pub order: Order,
     /// How many messages it gets.
     pub messages: u64,
     /// Work from a message that it gets to its own, and from there until it waits.
@@ -52,6 +56,17 @@ pub(crate) struct Part {
     pub after: Distribution,
     /// How it blocks for anything but messages, before it sends its own; none where it hardly does.
     pub others: Option<Others>,
+}
+
+/// What comes first of a message, and whom it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It waits, and posts for anybody.
+    WaitPost,
+    /// It waits, and replies to whoever it went on from.
+    WaitReply,
+    /// It posts, and waits for the reply.
+    PostAwait,
 }
 
 /// Blocking for anything but messages.
@@ -77,7 +92,8 @@ pub(crate) fn dialogues(programs: &[&Program], threads: &[u64]) -> Vec<Dialogue>
             if is_one_to_one && speaks(of_one, one) && speaks(of_other, other) {
                 // Who asks has less to do for a message.
                 let (asks, answers) = if one.cpu_s <= other.cpu_s { (first, second) } else { (second, first) };
-                pairs.push(Dialogue { asks, answers, messages: of_one.max(of_other) });
+                let messages = posts(one, other).max(posts(other, one));
+                pairs.push(Dialogue { asks, answers, messages });
             }
         }
     }
@@ -98,6 +114,14 @@ fn wakes(program: &Program, by: &Program) -> u64 {
     wakers.filter(|waker| waker.program == by.name).map(|waker| waker.count).sum()
 }
 
+/// How often a program is known to have posted for another: it woke it, or ended a burst in which it woke nobody. The other was still busy then. That is
+/// told where it blocks for the other alone: bursts between a question and a disk wake nobody either.
+fn posts(program: &Program, to: &Program) -> u64 {
+    let histograms = &program.histograms;
+    let is_all = wakes(program, to) as f64 >= LEAST_ALL * histograms.block.count as f64;
+    wakes(to, program) + if is_all { histograms.burst_alone.count } else { 0 }
+}
+
 /// How often a program's own threads woke one another: who waits for its peers above all, at locks that they share, has no dialogue that
 /// would tell how long.
 fn wakes_by_itself(program: &Program) -> u64 {
@@ -115,12 +139,13 @@ impl Dialogue {
         let [asks, answers] = [programs[self.asks], programs[self.answers]];
         let question = format!("{} asks {}", asks.name, answers.name);
         let answer = format!("{} answers {}", answers.name, asks.name);
-        let part = |program: &Program, other, kind: &KindOfThreads, opening, wait: &str, post: &str| {
+        let part = |program: &Program, other, kind: &KindOfThreads, opening: Option<u64>, wait: &str, post: &str| {
             let [before, after] = work(program, kind);
             Part {
                 opening,
                 wait: wait.to_owned(),
                 post: post.to_owned(),
+                order: Order::WaitPost,
                 messages: 0,
                 before,
                 after,
@@ -140,6 +165,15 @@ impl Dialogue {
         let times = (self.messages as f64 / shared as f64).round().max(1.0) as u64;
         parts[0].messages = times * shared / asking;
         parts[1].messages = times * shared / answering;
+        // Where many speak with one, none of them gets what is meant for another.
+        let orders = match (asking, answering) {
+            (1, 2..) => Some([Order::WaitReply, Order::PostAwait]),
+            (2.., 1) => Some([Order::PostAwait, Order::WaitReply]),
+            _ => None,
+        };
+        for (part, order) in parts.iter_mut().zip(orders.into_iter().flatten()) {
+            (part.opening, part.order) = (None, order);
+        }
         let [first, second] = parts;
         [first.with_work_of(kinds[0]), second.with_work_of(kinds[1])]
     }
@@ -184,9 +218,10 @@ fn others(program: &Program, kind: &KindOfThreads, answered: u64, messages: u64)
         return None;
     }
     let (times, messages) = fraction(ratio);
-    let mut rest = without(&histograms.block, &histograms.block_by_thread);
+    let by_itself = without(&histograms.block, &without(&histograms.block_by_thread, &histograms.block_by_peer));
+    let mut rest = kind.own_blocks(&by_itself);
     if rest.count == 0 {
-        rest = histograms.block.clone();
+        rest = kind.own_blocks(&histograms.block);
     }
     let alone = if histograms.burst_alone.count > 0 { &histograms.burst_alone } else { &histograms.burst };
     let none = Histogram::default();
@@ -220,8 +255,9 @@ mod tests {
     use super::*;
     use crate::profile::{Histograms, Profile, Waker};
     use crate::workload::workload_file;
+    use machine::Machine;
     use proptest::prelude::*;
-    use sim::{Courses, ProcessIndex, Step, WorkloadFile};
+    use sim::{Courses, Experiment, NoMemory, Parameters, Policy, ProcessIndex, Step, WorkloadFile};
 
     fn times(us: f64, count: u64) -> Histogram {
         let bin = TimeBin { from_us: us, to_us: us * 1.1, count };
@@ -320,6 +356,49 @@ mod tests {
     }
 
     #[test]
+    fn where_many_speak_with_one_none_gets_what_is_meant_for_another() {
+        for (servers, clients) in [(4, 1), (1, 4)] {
+            let file = of(vec![
+                program("server", "client", servers, 10_000, 4_000, 0.6),
+                program("client", "server", clients, 10_000, 0, 0.4),
+            ]);
+            for job in &file.workload.jobs {
+                let steps = job.process.phases.iter().flat_map(|phase| &phase.steps);
+                let replies = steps.filter(|step| matches!(step, Step::Reply(_))).count();
+                assert_eq!(replies > 0, job.processes == 1, "{job:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_post_that_woke_nobody_is_a_message_too() {
+        let clients = |alone: u64| {
+            let mut client = program("client", "server", 2, 10_000, 0, 0.4);
+            client.histograms.burst_alone = times(20.0, alone);
+            let file = of(vec![program("server", "client", 2, 10_000, 0, 0.6), client]);
+            let of_client = file.workload.jobs.into_iter().find(|job| job.name == "client").unwrap();
+            of_client.process.phases.last().unwrap().repeat
+        };
+        assert_eq!([clients(0), clients(3_000)], [5_000, 6_500]);
+    }
+
+    #[test]
+    fn other_blocking_is_that_of_the_threads_that_speak() {
+        let mut server = program("server", "client", 4, 10_000, 4_000, 0.6);
+        // One in the background sleeps for a second each time, as it does nothing else.
+        let sleeps = times(1e6, 50);
+        server.histograms.block.count += 50;
+        server.histograms.block.bins.extend(&sleeps.bins);
+        let file = of(vec![server, program("client", "server", 2, 10_000, 0, 0.4)]);
+        let steps = file.workload.jobs[0].process.phases.iter().flat_map(|phase| &phase.steps);
+        let blocks = steps.filter_map(|step| match step {
+            Step::Block(sim::Distribution::Histogram { edges_ms, .. }) => edges_ms.last().copied(),
+            _ => None,
+        });
+        assert!(blocks.clone().count() > 0 && blocks.into_iter().all(|longest_ms| longest_ms < 1.0));
+    }
+
+    #[test]
     fn fractions_are_simple_and_near() {
         assert_eq!(
             [0.5, 0.41, 2.0, 0.02].map(fraction),
@@ -342,8 +421,8 @@ mod tests {
             for process in 0..(servers + clients) as u32 {
                 for act in courses.acts(ProcessIndex(process)) {
                     match act {
-                        sim::Act::Post(at) => balance[at].0 += 1,
-                        sim::Act::Wait(at) => balance[at].1 += 1,
+                        sim::Act::Post(at) | sim::Act::Reply(at) => balance[at].0 += 1,
+                        sim::Act::Wait(at) | sim::Act::AwaitReply(at) => balance[at].1 += 1,
                         _ => {}
                     }
                 }
@@ -352,6 +431,11 @@ mod tests {
             prop_assert!(balance.iter().all(|&(posts, waits)| posts >= waits && waits > 0), "{balance:?}");
             let waits = |step: &Step| matches!(step, Step::Wait(_));
             prop_assert!(file.workload.jobs.iter().all(|job| job.process.phases.iter().any(|it| it.steps.iter().any(waits))));
+            // And so all of them come to their end.
+            let parameters = Parameters { horizon_ms: Some(1e6), ..Parameters::default() };
+            let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+            let experiment = Experiment::new(&machine, &file.workload, &parameters).unwrap();
+            prop_assert!(experiment.run(Policy::Eevdf, 0, NoMemory, |_| ()).completed);
         }
     }
 }

@@ -25,8 +25,10 @@ impl ProgramStats {
         whole.add(&alone);
         self.intervals.add(&whole);
         self.bursts.add(&whole);
-        let (wakes, woken_blocks) = (self.wakes, self.woken_blocks);
+        let (wakes, peer_blocks) = (self.wakes, self.peer_blocks);
         self.waits.add(&wakes);
+        self.woken_blocks.add(&peer_blocks);
+        let woken_blocks = self.woken_blocks;
         self.blocks.add(&woken_blocks);
     }
 
@@ -43,7 +45,7 @@ impl ProgramStats {
         }
     }
 
-    pub fn all_times(&self) -> [&Times; 13] {
+    pub fn all_times(&self) -> [&Times; 14] {
         let [alone, before, after, between] = &self.acts;
         [
             &self.intervals,
@@ -59,10 +61,11 @@ impl ProgramStats {
             after,
             between,
             &self.woken_blocks,
+            &self.peer_blocks,
         ]
     }
 
-    pub fn all_times_mut(&mut self) -> [&mut Times; 13] {
+    pub fn all_times_mut(&mut self) -> [&mut Times; 14] {
         let [alone, before, after, between] = &mut self.acts;
         [
             &mut self.intervals,
@@ -78,6 +81,7 @@ impl ProgramStats {
             after,
             between,
             &mut self.woken_blocks,
+            &mut self.peer_blocks,
         ]
     }
 }

@@ -62,6 +62,21 @@ impl KindOfThreads {
         let bins: Vec<TimeBin> = lengths.bins.iter().filter(|bin| bin.from_us < longest_us).copied().collect();
         Histogram { count: bins.iter().map(|bin| bin.count).sum(), bins, ..Histogram::default() }
     }
+
+    /// Of some of a program's times of blocking as many of each length as there are of this kind at most: the others are of threads that sleep by
+    /// themselves.
+    pub fn own_blocks(&self, lengths: &Histogram) -> Histogram {
+        let Some(own) = &self.blocks else { return lengths.clone() };
+        let percent_of = |bin: &TimeBin| {
+            let is_in = |from_ms: f64| from_ms * 1e3 >= bin.from_us - 1e-4 && from_ms * 1e3 < bin.to_us - 1e-4;
+            let inner = own.edges_ms.iter().zip(&own.percent).filter(|(from_ms, _)| is_in(**from_ms));
+            inner.map(|(_, percent)| percent).sum::<f64>()
+        };
+        let most = |bin: &TimeBin| (self.voluntary_ends * percent_of(bin) / 100.0).round() as u64;
+        let bins = lengths.bins.iter().map(|bin| TimeBin { count: bin.count.min(most(bin)), ..*bin });
+        let bins: Vec<TimeBin> = bins.filter(|bin| bin.count > 0).collect();
+        Histogram { count: bins.iter().map(|bin| bin.count).sum(), bins, ..Histogram::default() }
+    }
 }
 
 pub(crate) enum Work {

@@ -270,6 +270,9 @@ pub struct Histograms {
     /// Times of blocking that a thread ended that is watched.
     #[serde(default)]
     pub block_by_thread: Histogram,
+    /// Of these, those that another thread of the same program ended.
+    #[serde(default)]
+    pub block_by_peer: Histogram,
 }
 
 /// What a system call waits for.

@@ -2,7 +2,7 @@
 
 use crate::agreement::Inferred;
 use crate::barriers::{Meetings, meetings};
-use crate::dialogue::{Others, Part, dialogues};
+use crate::dialogue::{Order, Part, dialogues};
 use crate::kinds::{KindOfThreads, Work, kinds_of_threads};
 use crate::profile::{EndsPercent, Profile, Program, Source};
 use crate::survival::Distribution;
@@ -142,7 +142,7 @@ fn write_job(program: &Program, kind: &KindOfThreads, part: Option<&Part>, text:
 
 /// The jobs of a program whose threads meet at barriers: these threads, and before them what one does alone.
 fn write_meetings(program: &Program, meetings: &Meetings, text: &mut String) -> fmt::Result {
-    let Meetings { threads, began_ms, alone_ms, rounds, work_ms } = meetings;
+    let Meetings { threads, began_ms, alone_ms, rounds, work_ms, .. } = meetings;
     let name = quoted(&program.name);
     if *alone_ms > 0.0 {
         writeln!(text, "\n[[jobs]]\nname = {name}\nprocesses = 1\n# One of its threads, before it meets the others.")?;
@@ -152,7 +152,10 @@ fn write_meetings(program: &Program, meetings: &Meetings, text: &mut String) -> 
     writeln!(text, "\n[[jobs]]\nname = {name}\nprocesses = {threads}\nthreads = true")?;
     write_arrival(began_ms + alone_ms, text)?;
     writeln!(text, "\n[jobs.process]\nrounds = {rounds}\n\n[[jobs.process.phases]]\nsteps = [")?;
-    for [from, to] in work_ms {
+    for (at, [from, to]) in work_ms.iter().enumerate() {
+        if meetings.is_single(at) {
+            writeln!(text, "    {{ single = {{ constant = {:.6} }} }},", meetings.single_ms)?;
+        }
         writeln!(text, "    {{ work = {{ uniform = [{from:.6}, {to:.6}] }} }}, \"sleeping_barrier\",")?;
     }
     writeln!(text, "]")
@@ -173,22 +176,25 @@ fn write_part(part: &Part, text: &mut String) -> fmt::Result {
         let step = format!("{{ work = {{ constant = {LEAST_MS} }} }}, {{ post = {post} }}");
         writeln!(text, "\n[[jobs.process.phases]]\nrepeat = {opening}\nsteps = [{step}]")?;
     }
-    let begin = format!("    {{ wait = {wait} }},\n");
-    let (before, after) = (written(&part.before), written(&part.after));
-    let end = format!("    {{ work = {before} }},\n    {{ post = {post} }},\n    {{ work = {after} }},\n");
+    let wait = format!("    {{ wait = {wait} }},\n");
+    let verb = if part.order == Order::WaitReply { "reply" } else { "post" };
+    let post = format!("    {{ {verb} = {post} }},\n    {{ work = {} }},\n", written(&part.after));
+    let work = format!("    {{ work = {} }},\n", written(&part.before));
+    // What comes of a message before its work, and after it.
+    let (begin, end) = if part.order == Order::PostAwait { (post + &wait, String::new()) } else { (wait, post) };
     let phase = |repeat: u64, steps: &[&str], text: &mut String| match repeat {
         0 => Ok(()),
         _ => writeln!(text, "\n[[jobs.process.phases]]\nrepeat = {repeat}\nsteps = [\n{}]", steps.concat()),
     };
-    let Some(Others { times, messages, work, block }) = &part.others else {
-        return phase(part.messages, &[&begin, &end], text);
+    let Some(others) = &part.others else {
+        return phase(part.messages, &[&begin, &work, &end], text);
     };
     // Of so many messages, the last blocks for something else before it is answered.
-    let other = format!("    {{ work = {} }},\n    {{ block = {} }},\n", written(work), written(block));
-    phase(messages - 1, &[&begin, &end], text)?;
+    let other = format!("    {{ work = {} }},\n    {{ block = {} }},\n", written(&others.work), written(&others.block));
+    phase(others.messages - 1, &[&begin, &work, &end], text)?;
     phase(1, &[&begin, &other], text)?;
-    phase(times - 1, &[&other], text)?;
-    phase(1, &[&end], text)
+    phase(others.times - 1, &[&other], text)?;
+    phase(1, &[&work, &end], text)
 }
 
 /// The position of the kind that gives up its CPUs most often.

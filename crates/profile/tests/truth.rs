@@ -400,6 +400,8 @@ fn every_wake_up_is_counted_by_who_did_it() {
     // It also waits until the child that it made has executed the other program; what wakes that child first ends no blocking.
     let by_threads = count(woken, &other.name) + count(woken, &woken.name) - 1;
     assert_count(woken.histograms.block_by_thread.count, by_threads, &profile);
+    let by_peers = count(woken, &woken.name).saturating_sub(1);
+    assert!(woken.histograms.block_by_peer.count.abs_diff(by_peers) <= 1 + profile.lost_events, "{woken:#?}");
     // Whatever was woken was woken by somebody; the first was there already, the second was born.
     let all: u64 = woken.wakers.iter().flatten().map(|waker| waker.count).sum();
     assert_count(all, woken.histograms.block.count + woken.threads - 1, &profile);

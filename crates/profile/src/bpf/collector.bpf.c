@@ -621,7 +621,9 @@ static __always_inline void wake(struct thread *thread, struct program_stats *st
     if (waker < WAKERS)
         add(&stats->wakers[waker], 1);
     thread->early_waker = 0;
-    thread->is_woken_by_thread = waker < MAX_PROGRAMS;
+    thread->woken_by = waker == thread->program ? WOKEN_BY_PEER
+                       : waker < MAX_PROGRAMS   ? WOKEN_BY_OTHER
+                                                : WOKEN_BY_NO_THREAD;
     if (!has_kernel_times())
         thread->queued_ns = now;
     if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
@@ -653,8 +655,10 @@ static __always_inline void enter(struct task_struct *task, struct thread *threa
         if (phase == PHASE_WOKEN) {
             u64 blocked = after(after(now, waited), thread->since_ns);
             u32 bin = bin_of(blocked);
-            record_in(thread->is_woken_by_thread ? &stats->woken_blocks : &stats->blocks, bin,
-                      blocked);
+            struct times *blocks = thread->woken_by == WOKEN_BY_PEER    ? &stats->peer_blocks
+                                   : thread->woken_by == WOKEN_BY_OTHER ? &stats->woken_blocks
+                                                                        : &stats->blocks;
+            record_in(blocks, bin, blocked);
             count_length(slot, true, bin);
             thread->block_ns += blocked;
         }

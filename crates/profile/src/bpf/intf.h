@@ -116,12 +116,14 @@ struct program_stats {
     struct times slices;
     struct times waits; /* of those that were preempted; wakes are waits as well */
     struct times wakes;
-    struct times blocks;       /* that no watched thread ended */
-    struct times bursts;       /* CPU time from one end that the thread brought about to the next */
-    struct times cut_bursts;   /* that went on to the thread's end, or the profile's */
-    struct times cut_blocks;   /* that went on to the profile's end */
-    struct times acts[ACTS];   /* CPU time from what it did to others, or they to it, to the next */
-    struct times woken_blocks; /* times of blocking that a watched thread ended */
+    struct times blocks;     /* that no watched thread ended */
+    struct times bursts;     /* CPU time from one end that the thread brought about to the next */
+    struct times cut_bursts; /* that went on to the thread's end, or the profile's */
+    struct times cut_blocks; /* that went on to the profile's end */
+    struct times acts[ACTS]; /* CPU time from what it did to others, or they to it, to the next */
+    struct times
+        woken_blocks;         /* times of blocking that a thread of another watched program ended */
+    struct times peer_blocks; /* and that another thread of the same program ended */
 };
 
 enum phase {
@@ -135,6 +137,13 @@ enum phase {
 };
 
 #define NO_CPU 0xffffffffU
+
+/* What ended the last time of blocking. */
+enum woken_by {
+    WOKEN_BY_NO_THREAD, /* none that is watched */
+    WOKEN_BY_OTHER,     /* program's thread */
+    WOKEN_BY_PEER,
+};
 
 /* A thread. */
 struct thread {
@@ -159,7 +168,7 @@ struct thread {
     u64 quantum_ends;
     u64 ends;
     u64 queued_ns; /* when it was woken; where the kernel counts waits, all of them until it came */
-    u64 is_woken_by_thread; /* that is watched */
+    u64 woken_by;  /* enum woken_by */
     u32 migrations;
     u32 early_waker_tid;
     s8 comm[16];
