@@ -69,7 +69,7 @@ pub fn with_reloads(
                 scale(length_ms, share);
             }
             for step in job.process.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
-                if let Step::Work(length_ms) = step {
+                if let Step::Work(length_ms) | Step::Single(length_ms) = step {
                     scale(length_ms, share);
                 }
             }

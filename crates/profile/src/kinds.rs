@@ -26,6 +26,9 @@ const STAYING_ENDS: f64 = 100.0;
 /// Times of blocking besides the one that is longer than all others, at least.
 const LEAST_REPEATED: u64 = 4;
 
+/// Share of a thread's CPU time, from 0 to 1, that is in none of its bursts where one of them wasn't told.
+const LEAST_UNTOLD: f64 = 0.1;
+
 /// So many times are a few.
 const FEW: RangeInclusive<u64> = 3..=30;
 
@@ -164,11 +167,13 @@ fn kind_of(profile: &Profile, program: &Program, rows: &[&ThreadRow]) -> KindOfT
     // A thread's last burst, which its end or the profile's cut, is one of those that its CPU time is made of: taken as an unknown longer one,
     // it would come at any time, and leave no time for the others.
     let last = of_lengths(rows.iter().map(|row| row.last_burst_ms).filter(|&ms| ms > 0.0));
-    bursts.count += last.count * PARTS;
-    bursts.bins.extend(last.bins.iter().map(|bin| TimeBin { count: bin.count * PARTS, ..*bin }));
+    let untold = of_lengths(rows.iter().filter_map(|row| untold_burst_ms(row)));
+    bursts.count += (last.count + untold.count) * PARTS;
+    let more = last.bins.iter().chain(&untold.bins);
+    bursts.bins.extend(more.map(|bin| TimeBin { count: bin.count * PARTS, ..*bin }));
     let none = Histogram::default();
     let cpu_ms = rows.iter().map(|row| row.cpu_s * 1e3).sum::<f64>();
-    let few = (voluntary_ends / rows.len() as f64).round() as u64;
+    let few = ((voluntary_ends + untold.count as f64) / rows.len() as f64).round() as u64;
     let began_ms = 1e3 * began_together(profile, rows).unwrap_or(0.0);
     KindOfThreads {
         threads: rows.len() as u64,
@@ -180,6 +185,17 @@ fn kind_of(profile: &Profile, program: &Program, rows: &[&ThreadRow]) -> KindOfT
         blocks: (blocks.count > 0).then(|| product_limit(&blocks, &none)),
         few: FEW.contains(&few).then_some(few),
     }
+}
+
+/// The burst of a thread whose beginning or end the kernel didn't tell, in ms: what CPU time it had besides those that were seen whole and its last one. None where
+/// that is little, or no more than those may have had by their bins.
+fn untold_burst_ms(row: &ThreadRow) -> Option<f64> {
+    let cpu_ms = 1e3 * row.cpu_s;
+    let seen_ms = |of: fn(&TimeBin) -> f64| {
+        row.last_burst_ms + row.bursts.iter().map(|bin| bin.count as f64 * of(bin) / 1e3).sum::<f64>()
+    };
+    let is_much = cpu_ms - seen_ms(|bin| bin.to_us) > LEAST_UNTOLD * cpu_ms;
+    is_much.then(|| cpu_ms - seen_ms(|bin| f64::midpoint(bin.from_us, bin.to_us)))
 }
 
 /// Of the threads of a program that come and go, those few that do nearly all of the blocking and are alike, and the others; none where there are no such.
@@ -387,12 +403,15 @@ mod tests {
     #[test]
     fn the_last_burst_is_one_of_those_that_cpu_time_is_made_of() {
         let bin = of_lengths([1.0].into_iter()).bins[0];
-        let mut thread = row(1, 1.0, &[TimeBin { count: 3, ..bin }]);
-        thread.last_burst_ms = 997.0;
-        let program = Program { threads: 1, cpu_s: 1.0, by_thread: vec![thread], ..Program::default() };
-        let kinds = kinds_of_threads(&Profile { seconds: 1.0, ..Profile::default() }, &program);
-        let bursts = kinds[0].bursts.as_ref().unwrap();
-        assert!((bursts.percent.last().unwrap() - 25.0).abs() < 1e-6, "{bursts:?}");
-        assert!((bursts.mean_ms() / 250.0 - 1.0).abs() < 0.1, "{bursts:?}");
+        let thread = row(1, 1.0, &[TimeBin { count: 3, ..bin }]);
+        // Where one of them wasn't told, it is what is left of the CPU time.
+        for last_burst_ms in [997.0, 0.0] {
+            let thread = ThreadRow { last_burst_ms, ..thread.clone() };
+            let program = Program { threads: 1, cpu_s: 1.0, by_thread: vec![thread], ..Program::default() };
+            let kinds = kinds_of_threads(&Profile { seconds: 1.0, ..Profile::default() }, &program);
+            let bursts = kinds[0].bursts.as_ref().unwrap();
+            assert!((bursts.percent.last().unwrap() - 25.0).abs() < 1e-6, "{bursts:?}");
+            assert!((bursts.mean_ms() / 250.0 - 1.0).abs() < 0.1, "{bursts:?}");
+        }
     }
 }

@@ -62,15 +62,15 @@ impl Desk {
         said
     }
 
-    /// The masks of the threads that stay, in the order of their numbers, and those that any other has which isn't the program's own.
+    /// The masks of the threads that stay, in the order in which they began, and those that any other has which isn't the program's own.
     ///
     /// At a moment there may be no other, so what is told of them is only what differs.
     fn masks(&self) -> (Vec<String>, BTreeSet<String>) {
-        let mut threads: Vec<u32> = fs::read_dir(format!("/proc/{}/task", self.pid()))
+        // As they began: numbers start again from the lowest some time.
+        let threads: Vec<u32> = fs::read_dir(format!("/proc/{}/task", self.pid()))
             .unwrap()
             .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
             .collect();
-        threads.sort_unstable();
         let mask = |path: String| {
             let status = fs::read_to_string(path).ok()?;
             let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
