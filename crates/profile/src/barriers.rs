@@ -35,6 +35,9 @@ const LEAST_AWAY: f64 = 0.5;
 const LEAST_SINGLES: u64 = 10;
 const MOST_OF_OTHERS: f64 = 0.25;
 
+/// Share of a program's CPU time, from 0 to 1, that its first thread has before the others begin where that is work of its own.
+const LEAST_BEFORE: f64 = 0.01;
+
 /// Share of the time that threads would wait at such barriers for the last one to come, from 0 to 1, that they were blocked for at least: those
 /// that hardly were have woken one another for another reason.
 const LEAST_WAITED: f64 = 0.5;
@@ -98,9 +101,13 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     let is_alone = most_ms > ALONE_FACTOR * each_ms
         && rows.iter().filter(|row| row.tid != busiest.tid).all(|row| away_ms(row) >= LEAST_AWAY * alone_ms);
     let single = if is_alone { None } else { single(busiest, &rows) };
-    let mut single_ms = single.as_ref().map_or(0.0, |_| alone_ms);
+    let mut single_ms = 0.0;
     if !is_alone {
-        (each_ms, alone_ms) = ((1e3 * program.cpu_s - single_ms) / threads as f64, 0.0);
+        let (oldest, before_ms) = before_others(program, &rows);
+        // The busiest thread's surplus, where what the oldest one did before is nobody's.
+        let surplus_ms = alone_ms + if busiest.tid == oldest { -before_ms } else { before_ms / others as f64 };
+        single_ms = if single.is_some() { surplus_ms.max(0.0) } else { 0.0 };
+        (each_ms, alone_ms) = ((1e3 * program.cpu_s - single_ms - before_ms) / threads as f64, before_ms);
     }
     let barriers = (histograms.block.count as f64 / others as f64).round().max(1.0);
     // Who sleeps at two barriers one after the other works a whole burst in between; who wakes the others, the first part of one. What such a
@@ -136,6 +143,17 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     let began_ms = 1e3 * rows.iter().map(|row| row.began_s).fold(f64::INFINITY, f64::min);
     let work_ms = work_ms.into_iter().map(|range| range.map(|ms| ms * factor)).collect();
     Some(Meetings { threads, began_ms, alone_ms, rounds: rounds as u64, work_ms, singles: singles as usize, single_ms })
+}
+
+/// The oldest of threads, and its CPU time before the others began, in ms: no more than it has beyond the least busy of them. 0 where that is
+/// next to nothing of the program's.
+fn before_others(program: &Program, rows: &[&ThreadRow]) -> (i32, f64) {
+    let Some(oldest) = rows.iter().min_by(|a, b| a.began_s.total_cmp(&b.began_s)) else { return (0, 0.0) };
+    let others = rows.iter().filter(|row| row.tid != oldest.tid);
+    let least = |of: fn(&ThreadRow) -> f64| others.clone().map(|row| of(row)).fold(f64::INFINITY, f64::min);
+    let before_s = (least(|row| row.began_s) - oldest.began_s).min(oldest.cpu_s - least(|row| row.cpu_s));
+    let is_much = before_s >= LEAST_BEFORE * program.cpu_s;
+    (oldest.tid, if is_much { 1e3 * before_s } else { 0.0 })
 }
 
 /// Bursts that one thread has and the others hardly.
@@ -262,6 +280,13 @@ mod tests {
         assert_eq!((met.singles, met.rounds, met.alone_ms), (2, 13, 0.0));
         assert!((met.single_ms * 26.0 / 500.0 - 1.0).abs() < 1e-9, "{met:?}");
         assert_eq!((0..met.work_ms.len()).filter(|&at| met.is_single(at)).count(), 2);
+        // What the first one did before the others began is nobody's share.
+        let mut later = layout.clone();
+        later.by_thread.iter_mut().skip(1).for_each(|row| row.began_s = 0.1);
+        later.by_thread[0].cpu_s += 0.1;
+        later.cpu_s += 0.1;
+        let begun = meetings(&later).unwrap();
+        assert!((begun.alone_ms - 100.0).abs() < 1e-6 && (begun.single_ms - met.single_ms).abs() < 1e-6, "{begun:?}");
         // One that the others have as well is nobody's own.
         layout.by_thread[0].bursts.push(TimeBin { from_us: 16e3, to_us: 32e3, count: 13 });
         assert_eq!(meetings(&layout).unwrap().singles, 0);
