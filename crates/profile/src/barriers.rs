@@ -168,14 +168,14 @@ fn single(busiest: &ThreadRow, rows: &[&ThreadRow]) -> Option<Single> {
     let longer = |row: &ThreadRow, from_us: f64| {
         row.bursts.iter().filter(|bin| bin.from_us >= from_us).map(|bin| bin.count).sum::<u64>()
     };
-    let others: Vec<&&ThreadRow> = rows.iter().filter(|row| row.tid != busiest.tid).collect();
-    let edges = busiest.bursts.iter().rev().map(|bin| bin.from_us);
+    let others: Vec<&ThreadRow> = rows.iter().copied().filter(|row| row.tid != busiest.tid).collect();
+    let mut edges = busiest.bursts.iter().map(|bin| bin.from_us);
     let single = |from_us: f64| {
         let times = longer(busiest, from_us);
-        let is_own = |row: &&&ThreadRow| longer(row, from_us) as f64 <= MOST_OF_OTHERS * times as f64;
-        (times >= LEAST_SINGLES && others.iter().all(|row| is_own(&row))).then_some(Single { from_us, times })
+        let is_own = others.iter().all(|row| longer(row, from_us) as f64 <= MOST_OF_OTHERS * times as f64);
+        (times >= LEAST_SINGLES && is_own).then_some(Single { from_us, times })
     };
-    edges.filter_map(single).last()
+    edges.find_map(single)
 }
 
 /// Whether it is woken as often by another program as by its own threads.
