@@ -270,7 +270,7 @@ impl Workload {
         !self.replies().is_empty()
     }
 
-    /// Those of them that are replied at, where each process waits for what is meant for it.
+    /// The semaphores that are replied at, where each process waits for what is meant for it.
     pub(crate) fn replies(&self) -> BTreeSet<&str> {
         let phases = self.jobs.iter().flat_map(|job| &job.process.phases);
         let names = phases.flat_map(|phase| &phase.steps).filter_map(|step| match step {

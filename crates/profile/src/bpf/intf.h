@@ -141,8 +141,8 @@ enum phase {
 /* What ended the last time of blocking. */
 enum woken_by {
     WOKEN_BY_NO_THREAD, /* none that is watched */
-    WOKEN_BY_OTHER,     /* program's thread */
-    WOKEN_BY_PEER,
+    WOKEN_BY_OTHER,     /* a thread of another program */
+    WOKEN_BY_PEER,      /* one of the same program */
 };
 
 /* A thread. */
