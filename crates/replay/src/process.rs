@@ -86,9 +86,10 @@ impl Process<'_> {
                 return;
             }
         };
-        // Who arrives when all do is counted before anybody begins: the others wait for it at their first barrier, however late its CPU comes.
-        let arrives_at_once = self.arrival_ns == 0 && !self.is_kept_waiting();
-        if arrives_at_once {
+        // Those that arrive together are counted before any of them begins: they wait for one another at their first barrier, however late the
+        // CPU of one comes. Who arrives at another's end is counted there.
+        let arrives_alone = self.replay.workload.jobs[self.job].gap_ms.is_some();
+        if !arrives_alone && !self.is_kept_waiting() {
             self.job_state().arrive();
         }
         // Its memory is mapped and its page tables are filled before it is counted: none of that is measured. What opens the gate
@@ -108,7 +109,7 @@ impl Process<'_> {
             return;
         }
         self.state().arrived.set(arrival_ns - start_ns);
-        if !arrives_at_once {
+        if arrives_alone {
             self.job_state().arrive();
         }
         let mut execution = Execution {
@@ -144,6 +145,7 @@ impl Process<'_> {
         if next < self.replay.workload.jobs[self.job].processes {
             let state = &self.arena.states[self.number - self.in_job as usize + next as usize];
             state.arrived.set(now_ns);
+            self.job_state().arrive();
             state.admitted.open();
         }
     }

@@ -270,6 +270,32 @@ fn all_but_the_last_sleep_at_a_barrier_that_sleeps() {
 }
 
 #[test]
+fn whoever_arrives_at_a_barrier_first_waits_for_those_that_have_no_cpu_yet() {
+    let laps = 20;
+    let recorded = replay(
+        &format!(
+            r#"
+            name = "together"
+            [[jobs]]
+            name = "team"
+            processes = 4
+            arrival_ms = 1
+            [[jobs.process.phases]]
+            repeat = {laps}
+            steps = [
+                {{ work = {{ constant = 0.05 }} }}, "sleeping_barrier",
+                {{ work = {{ constant = 10 }} }}, "sleeping_barrier",
+            ]
+            "#
+        ),
+        &["--seconds", "60"],
+    );
+    assert_eq!(recorded.json["completed"], true);
+    let asleep = recorded.stays.iter().filter(|stay| stay.end == "semaphore").count();
+    assert_eq!(asleep, 3 * 2 * laps);
+}
+
+#[test]
 fn whoever_waits_at_a_semaphore_is_woken_as_often_as_it_is_posted() {
     let recorded = replay(
         r#"
