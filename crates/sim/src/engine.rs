@@ -361,9 +361,11 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         } else {
             let barrier = &mut histories[running.at()].barrier;
             let outlook = job.proceed(&mut process.course, running, barrier, semaphores);
+            let latency_ns = if self.idle.iter().next().is_some() { self.timing.wake_ns } else { 0 };
+            let wake_ns = now_ns.saturating_add(latency_ns);
             while let Some(woken) = semaphores.take_woken() {
-                wakes.push(Reverse((now_ns, woken)));
-                self.timer_ns = self.timer_ns.min(now_ns);
+                wakes.push(Reverse((wake_ns, woken)));
+                self.timer_ns = self.timer_ns.min(wake_ns);
             }
             outlook
         };

@@ -155,6 +155,7 @@ prop_compose! {
         clocks in prop_oneof![Just(Clocks::Random), Just(Clocks::Together)],
         quantum_end in prop_oneof![Just(QuantumEnd::Elapsed), Just(QuantumEnd::Ticks)],
         (jitter_us, switch_us) in (prop_oneof![Just(0.0), 0.0..2_000.0], prop_oneof![Just(0.0), 0.0..500.0]),
+        wake_us in prop_oneof![Just(0.0), 0.0..500.0],
         decay in prop_oneof![Just(Decay::None), Just(Decay::Half), Just(Decay::Bsd), (1..9_u32).prop_map(Decay::Subtract)],
         decay_period_ms in 5.0..400.0,
         wake in prop_oneof![Just(Wake::Any), Just(Wake::Nearest)],
@@ -162,7 +163,8 @@ prop_compose! {
         seed in any::<u64>(),
     ) -> Parameters {
         Parameters {
-            phi_p, phi_t, graded, fade_per_tick, tick_ms, quantum_ms, clocks, quantum_end, jitter_us, switch_us, decay,
+            phi_p, phi_t, graded, fade_per_tick, tick_ms, quantum_ms, clocks, quantum_end, jitter_us, switch_us, wake_us,
+            decay,
             decay_period_ms, wake, horizon_ms: Some(horizon_ms), seed,
             attempt_us: 700.0,
             ..Parameters::default()

@@ -140,6 +140,9 @@ pub struct Parameters {
     pub jitter_us: f64,
     /// Time that switching to another process takes; not in the report.
     pub switch_us: f64,
+    /// How long it takes, where a process wakes another and a CPU idles, until the other is in that CPU's queue: an idle CPU is told by an
+    /// interrupt. Not in the report; what it is on a machine, a profile measures.
+    pub wake_us: f64,
     /// Time of one unsuccessful attempt at a lock or barrier; our choice.
     pub attempt_us: f64,
     /// Decay rule; the report says "to a fraction", System V halved.
@@ -175,6 +178,7 @@ impl Default for Parameters {
             long_quantum_ms: 240.0,
             jitter_us: 100.0,
             switch_us: 0.0,
+            wake_us: 0.0,
             attempt_us: 100.0,
             decay: Decay::Half,
             decay_period_ms: 1_000.0,
@@ -243,6 +247,7 @@ impl Parameters {
             ("long_quantum_ms", self.long_quantum_ms, 1e-3, LONGEST_MS),
             ("jitter_us", self.jitter_us, 0.0, 1e3 * LONGEST_MS),
             ("switch_us", self.switch_us, 0.0, 1e3 * LONGEST_MS),
+            ("wake_us", self.wake_us, 0.0, 1e3 * LONGEST_MS),
             ("attempt_us", self.attempt_us, 1e-3, 1e3 * LONGEST_MS),
             ("decay_period_ms", self.decay_period_ms, 1e-3, LONGEST_MS),
             ("balance_period_ms", self.balance_period_ms, 1e-3, LONGEST_MS),

@@ -166,16 +166,16 @@ fn who_has_waited_for_longest_at_a_semaphore_wakes_first_and_posts_are_kept() {
     ]);
     workload.jobs.iter_mut().for_each(|job| job.process.phases[0].repeat = 1);
     for policy in [Policy::Standard, Policy::Eevdf] {
-        let worked = worked(&workload, policy);
+        let worked = worked(&workload, policy, 0.0);
         // The first post wakes B, the second C. D finds two more at 10 ms, and needn't wait.
         assert_eq!(worked, [(0, 0, 4_000), (1, 2_000, 2_500), (2, 3_000, 3_500), (3, 10_000, 10_500)], "{policy}");
     }
 }
 
 /// What each process worked from when to when, in us, where each has a CPU, and looks that change nothing are left out.
-fn worked(workload: &Workload, policy: Policy) -> Vec<(u32, u64, u64)> {
+fn worked(workload: &Workload, policy: Policy, wake_us: f64) -> Vec<(u32, u64, u64)> {
     let machine = Machine::named("pack:1 l3:1 core:4 pu:1").unwrap();
-    let parameters = Parameters { jitter_us: 0.0, horizon_ms: Some(100.0), ..Parameters::default() };
+    let parameters = Parameters { jitter_us: 0.0, wake_us, horizon_ms: Some(100.0), ..Parameters::default() };
     let experiment = Experiment::new(&machine, workload, &parameters).unwrap();
     let mut worked: Vec<(u32, u64, u64)> = Vec::new();
     experiment.run(policy, 0, NoMemory, |i: Interval| {
@@ -194,6 +194,26 @@ fn worked(workload: &Workload, policy: Policy) -> Vec<(u32, u64, u64)> {
 }
 
 #[test]
+fn whom_another_wakes_comes_later_by_what_it_takes_to_tell_a_cpu_that_idles() {
+    let work = |ms| Step::Work(Distribution::Constant(ms));
+    let (wait, post) = (|| Step::Wait("ready".into()), || Step::Post("ready".into()));
+    let (posts, waits): (&[Step], &[Step]) = (&[work(2.0), post(), work(1.0)], &[wait(), work(0.5)]);
+    let once = |steps: &[&[Step]]| {
+        let mut workload = single(steps);
+        workload.jobs.iter_mut().for_each(|job| job.process.phases[0].repeat = 1);
+        workload
+    };
+    let busy: &[Step] = &[work(5.0)];
+    for policy in [Policy::Standard, Policy::Eevdf] {
+        let idle = worked(&once(&[posts, waits]), policy, 300.0);
+        assert_eq!(idle, [(0, 0, 3_000), (1, 2_300, 2_800)], "{policy}");
+        // With all four CPUs taken there is none to tell.
+        let taken = worked(&once(&[&posts[..2], waits, busy, busy, busy]), policy, 300.0);
+        assert_eq!(taken[..2], [(0, 0, 2_000), (1, 2_000, 2_500)], "{policy}");
+    }
+}
+
+#[test]
 fn a_reply_is_for_whose_post_one_went_on_from_and_is_kept_for_it() {
     let work = |ms| Step::Work(Distribution::Constant(ms));
     let block = |ms| Step::Block(Distribution::Constant(ms));
@@ -206,7 +226,7 @@ fn a_reply_is_for_whose_post_one_went_on_from_and_is_kept_for_it() {
     workload.jobs.iter_mut().for_each(|job| job.process.phases[0].repeat = 1);
     workload.jobs[2].process.phases[0].repeat = 2;
     for policy in [Policy::Standard, Policy::Eevdf] {
-        let ran = worked(&workload, policy);
+        let ran = worked(&workload, policy, 0.0);
         // The first question is A's, who sleeps until 20.5 ms. B has waited since 1 ms, and its answer is the second.
         let expected = [(0, 0, 500), (0, 20_500, 21_500), (1, 0, 1_000), (1, 6_500, 7_500), (2, 500, 6_500)];
         assert_eq!(ran, expected, "{policy}");
@@ -219,7 +239,7 @@ fn what_a_single_process_works_the_others_wait_for_at_the_next_barrier() {
     let mut workload = single(&[&[Step::Single(work(2.0)), Step::Work(work(1.0)), Step::SleepingBarrier]]);
     (workload.jobs[0].processes, workload.jobs[0].process.phases[0].repeat) = (3, 2);
     for policy in [Policy::Standard, Policy::Eevdf] {
-        let ran = worked(&workload, policy);
+        let ran = worked(&workload, policy, 0.0);
         let expected = [(0, 0, 6_000), (1, 0, 1_000), (1, 3_000, 4_000), (2, 0, 1_000), (2, 3_000, 4_000)];
         assert_eq!(ran, expected, "{policy}");
     }
@@ -248,7 +268,7 @@ fn who_comes_last_to_a_barrier_wakes_those_that_sleep_there() {
     let team = &mut workload.jobs[0];
     (team.processes, team.gap_ms, team.process.phases[0].repeat) = (3, Some(Distribution::Constant(1.0)), 2);
     for policy in [Policy::Standard, Policy::Eevdf] {
-        let worked = worked(&workload, policy);
+        let worked = worked(&workload, policy, 0.0);
         // They arrive 1 ms after one another. The third comes to the barrier at 3.5 ms, and goes on.
         assert_eq!(worked, [(0, 0, 1_500), (0, 3_500, 5_000), (1, 1_000, 2_500), (1, 3_500, 5_000), (2, 2_000, 5_000)]);
     }

@@ -374,10 +374,12 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         } else {
             let barrier = &mut histories[running.at()].barrier;
             let outlook = job.proceed(&mut process.course, running, barrier, semaphores);
+            let latency_ns = if self.fair.idle.count() > 0 { self.timing.wake_ns } else { 0 };
+            let wake_ns = now_ns.saturating_add(latency_ns);
             while let Some(woken) = semaphores.take_woken() {
                 self.wakers[woken.at()] = cpu;
-                wakes.push(Reverse((now_ns, woken)));
-                self.timer_ns = self.timer_ns.min(now_ns);
+                wakes.push(Reverse((wake_ns, woken)));
+                self.timer_ns = self.timer_ns.min(wake_ns);
             }
             outlook
         };
