@@ -3,7 +3,7 @@
 //! A profile sees who sleeps and who wakes, not barriers. So what is written is as many barriers as those that sleep at them tell, and work
 //! between them. Between two barriers all threads have about as much: programs that meet at barriers share their work out evenly.
 
-use crate::histogram::{Histogram, TimeBin};
+use crate::histogram::Histogram;
 use crate::kinds::longest_alone_ms;
 use crate::profile::{Program, ThreadRow, Waker};
 use crate::survival::product_limit;
@@ -116,7 +116,7 @@ pub(crate) fn meetings(program: &Program) -> Option<Meetings> {
     let shortest_us = histograms.burst_alone.bins.first().map_or(0.0, |bin| bin.from_us);
     let mut before_wake = histograms.before_wake.clone();
     before_wake.bins.retain(|bin| bin.from_us >= shortest_us);
-    let mut lengths = merged(&[&histograms.burst_alone, &before_wake]);
+    let mut lengths = Histogram::of_all([&histograms.burst_alone, &before_wake]);
     if let Some(Single { from_us, .. }) = single {
         lengths.bins.retain(|bin| bin.from_us < from_us);
         lengths.count = lengths.bins.iter().map(|bin| bin.count).sum();
@@ -184,15 +184,10 @@ fn is_someone_else_awaited(program: &Program, own: u64) -> bool {
     program.wakers.iter().flatten().filter(is_other).any(|waker| waker.count >= own)
 }
 
-/// All lengths of several histograms.
-fn merged(all: &[&Histogram]) -> Histogram {
-    let bins: Vec<TimeBin> = all.iter().flat_map(|histogram| histogram.bins.iter().copied()).collect();
-    Histogram { count: bins.iter().map(|bin| bin.count).sum(), bins, ..Histogram::default() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::TimeBin;
 
     fn times(ms: f64, count: u64) -> Histogram {
         let bin = TimeBin { from_us: ms * 1e3, to_us: ms * 1.1e3, count };

@@ -78,6 +78,7 @@ impl ProgramCounts {
             effective_slice: histogram(&stats.slices),
             wait: histogram(&stats.waits),
             wake_to_run: histogram(&stats.wakes),
+            wake_to_idle_cpu: histogram(&stats.idle_wakes),
             block: histogram(&stats.blocks),
             burst: histogram(&stats.bursts),
             cut_burst: histogram(&stats.cut_bursts),
@@ -86,6 +87,7 @@ impl ProgramCounts {
             before_wake: histogram(&stats.acts[intf::ACT_BEFORE as usize]),
             between_wakes: histogram(&stats.acts[intf::ACT_BETWEEN as usize]),
             after_wake: histogram(&stats.acts[intf::ACT_AFTER as usize]),
+            after_waking_peer: histogram(&stats.after_peer),
             block_by_thread: histogram(&stats.woken_blocks),
             block_by_peer: histogram(&stats.peer_blocks),
         };

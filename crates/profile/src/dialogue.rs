@@ -202,9 +202,12 @@ fn work(program: &Program, kind: &KindOfThreads) -> [Distribution; 2] {
     let none = Histogram::default();
     let histograms = &program.histograms;
     let of_kind = |part: &Histogram| product_limit(&kind.own(part), &none);
-    let after = of_kind(&histograms.after_wake);
+    // What came after a peer was woken may well have had the message in it.
+    let after_message = Some(without(&histograms.after_wake, &histograms.after_waking_peer));
+    let after_message = after_message.filter(|it| it.count > 0).unwrap_or_else(|| histograms.after_wake.clone());
+    let after = of_kind(&after_message);
     if histograms.burst_alone.count > histograms.before_wake.count {
-        let less_ms = histograms.after_wake.quantile_ms(0.5).unwrap_or(0.0);
+        let less_ms = after.quantile_ms(0.5);
         return [of_kind(&histograms.burst_alone).shortened(less_ms), after];
     }
     [of_kind(&histograms.before_wake), after]

@@ -65,6 +65,24 @@ impl Histogram {
         Self { count, total_ms: total_ns as f64 / 1e6, longest_ms: longest_ns as f64 / 1e6, bins }
     }
 
+    /// All times of several.
+    pub fn of_all<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        for Self { count, total_ms, longest_ms, bins } in all {
+            sum.count += count;
+            sum.total_ms += total_ms;
+            sum.longest_ms = sum.longest_ms.max(*longest_ms);
+            sum.bins.extend(bins);
+        }
+        sum.bins.sort_by(|a, b| a.from_us.total_cmp(&b.from_us));
+        sum.bins.dedup_by(|next, bin| {
+            let is_same = next.from_us == bin.from_us;
+            bin.count += if is_same { next.count } else { 0 };
+            is_same
+        });
+        sum
+    }
+
     /// The time in ms that `share` of them don't exceed (0.5 is the median): from the bin that holds it, as if its times were
     /// evenly spread. None where there are none.
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
@@ -100,6 +118,17 @@ mod tests {
             assert!(to - from == UNIT_NS || (to - from) * 8 <= from, "{bin}: {from} to {to} ns");
         }
         assert_eq!(bin_of(u64::MAX), BINS - 1);
+    }
+
+    #[test]
+    fn all_times_of_several_are_those_of_one_with_their_counts() {
+        let counts = |times_ns: &[u64]| {
+            let mut counts = [0; BINS];
+            times_ns.iter().for_each(|&ns| counts[bin_of(ns)] += 1);
+            Histogram::from_counts(&counts, times_ns.iter().sum(), times_ns.iter().copied().max().unwrap_or(0))
+        };
+        let parts = [counts(&[4_000_000, 1_000_000, 4_000_000]), counts(&[]), counts(&[1_000_000, 70_000_000])];
+        assert_eq!(Histogram::of_all(&parts), counts(&[4_000_000, 1_000_000, 4_000_000, 1_000_000, 70_000_000]));
     }
 
     #[test]

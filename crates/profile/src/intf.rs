@@ -25,6 +25,8 @@ impl ProgramStats {
         whole.add(&alone);
         self.intervals.add(&whole);
         self.bursts.add(&whole);
+        let after_peer = self.after_peer;
+        self.acts[ACT_AFTER as usize].add(&after_peer);
         let (wakes, peer_blocks) = (self.wakes, self.peer_blocks);
         self.waits.add(&wakes);
         self.woken_blocks.add(&peer_blocks);
@@ -45,13 +47,14 @@ impl ProgramStats {
         }
     }
 
-    pub fn all_times(&self) -> [&Times; 14] {
+    pub fn all_times(&self) -> [&Times; 16] {
         let [alone, before, after, between] = &self.acts;
         [
             &self.intervals,
             &self.slices,
             &self.waits,
             &self.wakes,
+            &self.idle_wakes,
             &self.blocks,
             &self.bursts,
             &self.cut_bursts,
@@ -62,16 +65,18 @@ impl ProgramStats {
             between,
             &self.woken_blocks,
             &self.peer_blocks,
+            &self.after_peer,
         ]
     }
 
-    pub fn all_times_mut(&mut self) -> [&mut Times; 14] {
+    pub fn all_times_mut(&mut self) -> [&mut Times; 16] {
         let [alone, before, after, between] = &mut self.acts;
         [
             &mut self.intervals,
             &mut self.slices,
             &mut self.waits,
             &mut self.wakes,
+            &mut self.idle_wakes,
             &mut self.blocks,
             &mut self.bursts,
             &mut self.cut_bursts,
@@ -82,6 +87,7 @@ impl ProgramStats {
             between,
             &mut self.woken_blocks,
             &mut self.peer_blocks,
+            &mut self.after_peer,
         ]
     }
 }

@@ -233,6 +233,17 @@ pub enum Potential {
     High,
 }
 
+/// Fewer wake-ups than this tell nothing of how long they take.
+const LEAST_WAKES: u64 = 30;
+
+impl Profile {
+    /// How long it took until a CPU that idled had whom a thread had woken, in us, at the median; none where that wasn't seen often.
+    pub fn wake_us(&self) -> Option<f64> {
+        let all = Histogram::of_all(self.programs.iter().map(|program| &program.histograms.wake_to_idle_cpu));
+        all.quantile_ms(0.5).filter(|_| all.count >= LEAST_WAKES).map(|ms| ms * 1e3)
+    }
+}
+
 /// Distributions of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histograms {
@@ -244,6 +255,10 @@ pub struct Histograms {
     pub wait: Histogram,
     /// Those after wake-ups.
     pub wake_to_run: Histogram,
+    /// From a watched thread's wake-up of another until that one had a CPU that had idled, with what it takes to tell that CPU by an
+    /// interrupt: many kernels put a thread into such a CPU's queue only there, so that it is no wait.
+    #[serde(default)]
+    pub wake_to_idle_cpu: Histogram,
     /// From when a thread gave up its CPU because it could not go on, until it was woken; from records, until it had a CPU again.
     pub block: Histogram,
     /// Bursts: CPU time from one end of an interval that the thread itself brought about (any but `quantum`) to the next. They
@@ -267,6 +282,9 @@ pub struct Histograms {
     /// From the last one to the burst's end.
     #[serde(default)]
     pub after_wake: Histogram,
+    /// Of these, those after the wake-up of another thread of the same program.
+    #[serde(default)]
+    pub after_waking_peer: Histogram,
     /// Times of blocking that a thread ended that is watched.
     #[serde(default)]
     pub block_by_thread: Histogram,

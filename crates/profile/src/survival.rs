@@ -111,7 +111,7 @@ impl Distribution {
     }
 
     /// The length that a share of all, from 0 to 1, doesn't exceed, in ms.
-    fn quantile_ms(&self, share: f64) -> f64 {
+    pub fn quantile_ms(&self, share: f64) -> f64 {
         let wanted = share * self.percent.iter().sum::<f64>();
         let mut below = 0.0;
         for (edges, percent) in self.edges_ms.windows(2).zip(&self.percent) {

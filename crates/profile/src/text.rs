@@ -87,6 +87,9 @@ fn write_overview(profile: &Profile, text: &mut String) -> fmt::Result {
         let cpu_s: f64 = rest.iter().map(|program| program.cpu_s).sum();
         writeln!(text, "{} others had {cpu_s:.3} s of CPU time; --json lists them", rest.len())?;
     }
+    if let Some(us) = profile.wake_us() {
+        writeln!(text, "Whom a thread woke had a CPU that idled after {us:.1} us (median).")?;
+    }
     Ok(())
 }
 

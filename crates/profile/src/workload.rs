@@ -52,6 +52,9 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     if heavy.is_empty() {
         return writeln!(text, "# No program had a CPU, so that there is no job, and no simulator takes this file.");
     }
+    if let Some(us) = profile.wake_us() {
+        writeln!(text, "\n[parameters]\nwake_us = {us:.3} # until an idle CPU has whom a thread wakes")?;
+    }
     let kinds: Vec<Vec<KindOfThreads>> = heavy.iter().map(|program| kinds_of_threads(profile, program)).collect();
     let busiest: Vec<usize> = kinds.iter().map(|kinds| busiest(kinds)).collect();
     let mut parts: Vec<Option<Part>> = heavy.iter().map(|_| None).collect();

@@ -47,10 +47,11 @@ fn main() {
         return;
     }
     let filter = words.iter().skip(1).find(|word| !word.starts_with('-'));
-    let tests: [(&str, fn()); 13] = [
+    let tests: [(&str, fn()); 14] = [
         ("bursts_blocks_and_cpu_time_are_those_of_the_program", bursts_blocks_and_cpu_time_are_those_of_the_program),
         ("every_wait_is_counted_by_what_it_waits_for", every_wait_is_counted_by_what_it_waits_for),
         ("every_wake_up_is_counted_by_who_did_it", every_wake_up_is_counted_by_who_did_it),
+        ("who_is_woken_on_a_cpu_that_idles_comes_there", who_is_woken_on_a_cpu_that_idles_comes_there),
         ("every_move_between_cpus_is_counted", every_move_between_cpus_is_counted),
         ("ten_thousand_forks_lose_nothing", ten_thousand_forks_lose_nothing),
         (
@@ -102,6 +103,7 @@ fn subject(name: &str) {
         "waits" => waits(),
         "wakes" => wakes(),
         "woken" => woken(),
+        "across" => across(),
         "moves" => moves(),
         "forks" => forks(),
         "crowd" => crowd(),
@@ -219,6 +221,25 @@ fn woken() {
         to.write_all(&[0]).unwrap();
         to.flush().unwrap();
     }
+}
+
+/// Two threads, each on a CPU of its own, hand a byte to and fro `WAKES` times.
+fn across() {
+    let ((mut from_here, mut to_there), (mut from_there, mut to_here)) = (pipe().unwrap(), pipe().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            bind(1);
+            while from_here.read(&mut [0]).unwrap() > 0 {
+                to_here.write_all(&[0]).unwrap();
+            }
+        });
+        bind(0);
+        for _ in 0..WAKES {
+            to_there.write_all(&[0]).unwrap();
+            from_there.read_exact(&mut [0]).unwrap();
+        }
+        drop(to_there);
+    });
 }
 
 fn bind(cpu: usize) {
@@ -405,6 +426,10 @@ fn every_wake_up_is_counted_by_who_did_it() {
     // Requests, the pipe's end, and the birth; but its first burst is no whole one, and its parts aren't told.
     let acts = [parts(woken), parts(other)];
     assert!((WAKES..=WAKES + 3).contains(&acts[0]) && (WAKES..=WAKES + 2).contains(&acts[1]), "{acts:?}");
+    // All that one CPU does is done by those two, and it doesn't idle where one wakes the other.
+    assert_eq!([woken, other].map(|program| program.histograms.wake_to_idle_cpu.count), [0, 0], "{profile:#?}");
+    // Its own threads it wakes at births and ends alone.
+    assert!(woken.histograms.after_waking_peer.count <= 2, "{woken:#?}");
     // It also waits until the child that it made has executed the other program; what wakes that child first ends no blocking.
     let by_threads = count(woken, &other.name) + count(woken, &woken.name) - 1;
     assert_count(woken.histograms.block_by_thread.count, by_threads, &profile);
@@ -415,9 +440,30 @@ fn every_wake_up_is_counted_by_who_did_it() {
     assert_count(all, woken.histograms.block.count + woken.threads - 1, &profile);
 }
 
-fn every_move_between_cpus_is_counted() {
+/// Whether there are the CPUs 0 and 1.
+fn has_two_cpus() -> bool {
     let cpus: Vec<CpuId> = Machine::host().unwrap().usable().collect();
-    if !(cpus.contains(&CpuId(0)) && cpus.contains(&CpuId(1))) {
+    cpus.contains(&CpuId(0)) && cpus.contains(&CpuId(1))
+}
+
+fn who_is_woken_on_a_cpu_that_idles_comes_there() {
+    if !has_two_cpus() {
+        return println!("skipped: no CPUs 0 and 1");
+    }
+    let profile = profile_of("across");
+    let histograms = &own(&profile).histograms;
+    let (idle, blocks) = (&histograms.wake_to_idle_cpu, &histograms.block);
+    // Others may have the CPU meanwhile.
+    assert!(idle.count > 0 && idle.count <= blocks.count + profile.lost_events, "{histograms:#?}");
+    // Until who was woken comes, it is blocked or waits.
+    assert!(idle.total_ms <= blocks.total_ms + histograms.wait.total_ms, "{histograms:#?}");
+    assert!(profile.wake_us().is_some_and(|us| us <= idle.longest_ms * 1e3), "{histograms:#?}");
+    // Whom it wakes is always one of its own.
+    assert_eq!(histograms.after_waking_peer, histograms.after_wake);
+}
+
+fn every_move_between_cpus_is_counted() {
+    if !has_two_cpus() {
         return println!("skipped: moves are between CPUs 0 and 1, which are not both ours");
     }
     let profile = profile_of("moves");

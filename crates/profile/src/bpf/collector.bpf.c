@@ -468,7 +468,8 @@ static __always_inline void count_burst(struct program_stats *stats, struct thre
         times = acted_ns ? &stats->whole_bursts : &stats->whole_alone;
     record_in(times, bin, ns);
     if (acted_ns)
-        record(&stats->acts[ACT_AFTER], after(ns, acted_ns));
+        record(thread->has_woken_peer ? &stats->after_peer : &stats->acts[ACT_AFTER],
+               after(ns, acted_ns));
     else if (!is_whole)
         record_in(&stats->acts[ACT_ALONE], bin, ns);
     count_length(slot, false, bin);
@@ -635,7 +636,8 @@ static __always_inline void wake(struct thread *thread, struct program_stats *st
 }
 
 static __always_inline void enter(struct task_struct *task, struct thread *thread, u32 slot,
-                                  u32 cpu, struct cpu *here, u64 now, struct event *event) {
+                                  u32 cpu, struct cpu *here, bool was_idle, u64 now,
+                                  struct event *event) {
     struct program_stats *stats = thread ? stats_of(thread->program, cpu) : NULL;
     if (thread && stats) {
         if (thread->phase == PHASE_BLOCKED && thread->early_waker)
@@ -651,6 +653,11 @@ static __always_inline void enter(struct task_struct *task, struct thread *threa
         if ((was_woken || phase == PHASE_PREEMPTED) && thread->since_ns) {
             record(was_woken ? &stats->wakes : &stats->waits, waited);
             thread->wait_ns += waited;
+        }
+        if (thread->called_ns) {
+            if (was_idle)
+                record(&stats->idle_wakes, after(now, thread->called_ns));
+            thread->called_ns = 0;
         }
         if (phase == PHASE_WOKEN) {
             u64 blocked = after(after(now, waited), thread->since_ns);
@@ -727,7 +734,7 @@ int on_switch(u64 *ctx) {
     here->task = (u64)next;
     here->is_busy = next->pid != 0;
     if (is_user)
-        enter(next, coming, slot, cpu, here, now, &event);
+        enter(next, coming, slot, cpu, here, !prev->pid, now, &event);
     else if (next->pid)
         here->kernel_turn++;
     /* Strangers of one kind are one. */
@@ -770,12 +777,17 @@ static __always_inline void count_act(struct thread *thread, struct cpu *here,
         return;
     if (here->wakee)
         count_earlier_act(thread, stats, here, 0);
+    thread->has_woken_peer = woken->program == thread->program;
     /* Who may run here alone is put into this run queue, whose clock is then read. */
     if (has_kernel_times() && bpf_ksym_exists(bpf_rdonly_cast) && task->nr_cpus_allowed == 1 &&
-        woken->last_cpu == cpu)
+        woken->last_cpu == cpu) {
         here->wakee = (u64)task;
-    else
-        count_act_at(thread, stats, bpf_ktime_get_ns());
+        return;
+    }
+    u64 now = bpf_ktime_get_ns();
+    if (woken->phase == PHASE_BLOCKED)
+        woken->called_ns = now;
+    count_act_at(thread, stats, now);
 }
 
 /* Who wakes `woken` on this CPU now, plus 1. */

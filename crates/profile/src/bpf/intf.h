@@ -116,6 +116,8 @@ struct program_stats {
     struct times slices;
     struct times waits; /* of those that were preempted; wakes are waits as well */
     struct times wakes;
+    struct times idle_wakes; /* from a watched thread's wake-up of another until that one had a CPU
+                                that idled */
     struct times blocks;     /* that no watched thread ended */
     struct times bursts;     /* CPU time from one end that the thread brought about to the next */
     struct times cut_bursts; /* that went on to the thread's end, or the profile's */
@@ -124,6 +126,7 @@ struct program_stats {
     struct times
         woken_blocks;         /* times of blocking that a thread of another watched program ended */
     struct times peer_blocks; /* and that another thread of the same program ended */
+    struct times after_peer;  /* what would be ACT_AFTER where the last wake-up was of such a one */
 };
 
 enum phase {
@@ -167,8 +170,11 @@ struct thread {
     u64 block_ns;
     u64 quantum_ends;
     u64 ends;
+    u64 called_ns; /* when a watched thread woke it, where it may run elsewhere; 0 once it has come
+                    */
     u64 queued_ns; /* when it was woken; where the kernel counts waits, all of them until it came */
-    u64 woken_by;  /* enum woken_by */
+    u32 woken_by;  /* enum woken_by */
+    u32 has_woken_peer; /* whether whom it last woke is of the same program */
     u32 migrations;
     u32 early_waker_tid;
     s8 comm[16];
