@@ -4,7 +4,7 @@
 //! cache-affinity report calls a process.
 
 use crate::histogram::{Histogram, TimeBin};
-use crate::trace::TraceSums;
+use crate::trace::{CpuTimeline, TraceSums};
 use machine::{CpuId, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +40,9 @@ pub struct Profile {
     /// What the trace has that was written meanwhile; absent where none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSums>,
+    /// A second of that, which stands for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<CpuTimeline>,
     /// What could not be told, a sentence each.
     pub untold: Vec<String>,
 }

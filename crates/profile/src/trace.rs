@@ -4,6 +4,7 @@
 //! gets its own name. What a killed profile leaves is a trace up to its last whole packet, and called incomplete.
 
 mod perfetto;
+mod seconds;
 mod timeline;
 
 use crate::collector::{Collector, Refused};
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use timeline::Timeline;
+
+pub use seconds::CpuTimeline;
 
 /// What is to be traced to where.
 #[derive(Clone, Copy, Debug)]
@@ -156,8 +159,8 @@ impl Tracer {
         self.take(collector);
     }
 
-    /// Gives the file its name.
-    pub fn finish(self) -> Result<TraceSums, TraceError> {
+    /// Gives the file its name. A second of it comes along that stands for all, where anybody had a CPU.
+    pub fn finish(self) -> Result<(TraceSums, Option<CpuTimeline>), TraceError> {
         let TraceFile { path, incomplete, file } = self.file;
         if let Some(source) = self.failed {
             return Err(TraceError { path: incomplete, source });
@@ -165,8 +168,9 @@ impl Tracer {
         file.sync_all()
             .and_then(|()| fs::rename(&incomplete, &path))
             .map_err(|source| TraceError { path: path.clone(), source })?;
-        let events = self.timeline.borrow().events;
-        Ok(TraceSums { events, lost_events: self.lost, bytes: self.bytes })
+        let mut timeline = self.timeline.borrow_mut();
+        let sums = TraceSums { events: timeline.events, lost_events: self.lost, bytes: self.bytes };
+        Ok((sums, timeline.representative_second()))
     }
 
     /// Removes the file, since there was nothing to be traced.

@@ -5,7 +5,7 @@ use crate::counts::ProgramCounts;
 use crate::potential::Judge;
 use crate::profile::{Profile, Source};
 use crate::records::{self, Records};
-use crate::trace::{TraceError, TraceFile, TraceSums, TraceTo, Tracer};
+use crate::trace::{CpuTimeline, TraceError, TraceFile, TraceSums, TraceTo, Tracer};
 use launch::{Interruptions, Launch, LaunchError, Launched, Observe, interruption};
 use machine::Machine;
 use machine::linux::{Tid, system};
@@ -173,7 +173,7 @@ pub fn profile_and_trace(
     let mut profile = counted_profile(target, machine, counted);
     let mut trace_failure = None;
     match traced {
-        Some(Ok(sums)) => profile.trace = Some(sums),
+        Some(Ok((sums, timeline))) => (profile.trace, profile.timeline) = (Some(sums), timeline),
         Some(Err(failure)) => trace_failure = Some(failure),
         None => {}
     }
@@ -223,6 +223,7 @@ fn profile_of(
         programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
         others: None,
         trace: None,
+        timeline: None,
         untold,
     }
 }
@@ -238,7 +239,7 @@ const GENERALLY_UNTOLD: [&str; 2] = [
 ];
 
 /// What became of a trace, where one was asked for.
-type Traced = Option<Result<TraceSums, TraceError>>;
+type Traced = Option<Result<(TraceSums, Option<CpuTimeline>), TraceError>>;
 
 /// A trace that is written meanwhile, where one was asked for.
 struct Tracing(Option<Tracer>);

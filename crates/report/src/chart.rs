@@ -7,6 +7,8 @@
 //! side by side where there is room. A chart without anything to draw is [`None`], for the page to say so in words.
 
 mod canvas;
+#[cfg(feature = "profiles")]
+mod cpus;
 mod histograms;
 mod intervals;
 mod jobs;
@@ -18,6 +20,8 @@ mod shares;
 mod trials;
 
 pub(crate) use canvas::Canvas;
+#[cfg(feature = "profiles")]
+pub(crate) use cpus::{CpuRow, cpu_rows};
 pub(crate) use histograms::{Heights, Histogram, histograms};
 pub(crate) use intervals::{Interval, intervals};
 pub(crate) use jobs::{JobBar, JobStrip, jobs};

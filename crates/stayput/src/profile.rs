@@ -65,7 +65,8 @@ pub struct ProfileArgs {
     /// Write the profile to FILE as a page for a browser (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("html"))]
     html: Option<PathBuf>,
-    /// Write every switch, wake-up and move to FILE as a trace that ui.perfetto.dev opens
+    /// Write every switch, wake-up and move to FILE as a trace that ui.perfetto.dev opens; --html then shows who had
+    /// the CPUs over a second
     #[arg(long, value_name = "FILE", add = shell::files("pftrace"))]
     trace: Option<PathBuf>,
     /// Show it on the screen as it comes about; the profile is printed at the end all the same

@@ -9,6 +9,7 @@ use super::perfetto::{
     SEQUENCE_BEGINS, SchedSwitch, SchedWaking, SystemInfo, Thread, ThreadDescriptor, Trace, TracePacket,
     TrackDescriptor, TrackEvent, TrackEventType, Utsname,
 };
+use super::seconds::{CpuTimeline, Seconds};
 use crate::intf::{self, Event, TID_IDLE, TID_INTERRUPT, TID_KERNEL, TID_OTHERS, ThreadEvent};
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
@@ -68,6 +69,7 @@ pub(super) struct Timeline {
     tracks: u64,
     lost: u64,
     last_ns: u64,
+    seconds: Seconds,
     /// The boot-time clock less the monotonic one, in ns.
     offset_ns: u64,
     /// How many events were told.
@@ -85,6 +87,7 @@ impl Timeline {
             tracks: 0,
             lost: 0,
             last_ns: monotonic_ns,
+            seconds: Seconds::new(monotonic_ns),
             offset_ns,
             events: 0,
         };
@@ -147,6 +150,22 @@ impl Timeline {
         }
     }
 
+    /// A second that stands for all, where anybody had a CPU.
+    pub fn representative_second(&mut self) -> Option<CpuTimeline> {
+        let running: Vec<(u16, (u32, u64))> =
+            self.cpus.iter_mut().filter_map(|(&cpu, now)| Some((cpu, now.running.take()?))).collect();
+        for (cpu, (tid, since_ns)) in running {
+            self.had_cpu(cpu, tid, since_ns, self.last_ns);
+        }
+        self.seconds.representative(self.last_ns)
+    }
+
+    fn had_cpu(&mut self, cpu: u16, tid: u32, from_ns: u64, until_ns: u64) {
+        let process = self.threads.get(&tid).map(|known| self.threads.get(&known.tgid).unwrap_or(known));
+        let name = if tid == TID_IDLE { None } else { Some(process.map_or("", |known| &known.name)) };
+        self.seconds.had(cpu, name, from_ns, until_ns);
+    }
+
     /// The names by which living threads are known.
     pub fn living(&self) -> impl Iterator<Item = (u32, u32)> {
         let threads = self.threads.iter().filter(|&(&tid, _)| tid < TID_INTERRUPT);
@@ -202,6 +221,9 @@ impl Timeline {
             self.track(TrackEventType::SliceBegin, since_ns, track, end_name(event), &[]);
             self.track(TrackEventType::SliceEnd, now_ns, track, "", &[]);
         }
+        if let Some((tid, since_ns)) = running.filter(|&(tid, _)| tid == leaves) {
+            self.had_cpu(event.cpu, tid, since_ns, now_ns);
+        }
         if running.is_some_and(|(tid, _)| tid != leaves) {
             // The kernel left out a switch; whose the time was in between, nobody knows.
             let cpu = u64::from(event.cpu);
@@ -251,7 +273,11 @@ impl Timeline {
 
     /// Somebody is watched from now on, who has the CPU already.
     fn begin(&mut self, event: &Event) {
-        let former = self.cpus.entry(event.cpu).or_default().running.map_or(TID_OTHERS, |(tid, _)| tid);
+        let running = self.cpus.entry(event.cpu).or_default().running;
+        if let Some((tid, since_ns)) = running {
+            self.had_cpu(event.cpu, tid, since_ns, event.time_ns);
+        }
+        let former = running.map_or(TID_OTHERS, |(tid, _)| tid);
         self.push_switch(event.cpu, event.time_ns, (former, STATE_RUNNABLE), event.tid);
         let cpu = self.cpus.entry(event.cpu).or_default();
         cpu.running = Some((event.tid, event.time_ns));

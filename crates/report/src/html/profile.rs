@@ -2,10 +2,11 @@
 
 use super::figure::{figure, histogram_figure, or_dash, scrolled, swatch, table};
 use super::page::{self, Section, document, head, heading, links, reading};
-use crate::chart::{Heights, Histogram, Hue, SharedBar, shared_bars};
+use crate::chart::{CpuRow, Heights, Histogram, Hue, SharedBar, cpu_rows, shared_bars};
 use crate::number;
 use crate::words::{capital, count, plain};
 use ::profile::profile::{EndsPercent, INTERVAL_EDGES_MS, IntervalBins};
+use ::profile::trace::CpuTimeline;
 use ::profile::{Potential, Profile, Program, text};
 use maud::{Markup, html};
 use sim::{Intervals, WorkloadFile};
@@ -20,6 +21,9 @@ const LEAST_SHARE: f64 = 0.05;
 /// CPUs that are drawn at most.
 const MOST_CPUS: usize = 64;
 
+/// CPUs that are drawn at most over time, each with hundreds of bars.
+const MOST_CPUS_OVER_TIME: usize = 16;
+
 /// A profile as one HTML file, whose data as JSON is `json`; `version` is Stayput's.
 pub fn profile_page(profile: &Profile, json: &str, version: &str) -> String {
     let programs: Vec<&Program> =
@@ -27,6 +31,7 @@ pub fn profile_page(profile: &Profile, json: &str, version: &str) -> String {
     let sections: Vec<Section> = [overview(profile, &programs), intervals(&programs), ends(&programs)]
         .into_iter()
         .chain(touched(&programs))
+        .chain(profile.timeline.as_ref().map(|timeline| over_time(timeline, &programs)))
         .chain([places(profile, &programs), untold(profile), reading(glossary_entries())])
         .collect();
     let body = html! {
@@ -294,6 +299,43 @@ fn touched(programs: &[&Program]) -> Option<Section> {
     })
 }
 
+/// Who had which CPU when, over a second.
+fn over_time(timeline: &CpuTimeline, programs: &[&Program]) -> Section {
+    let hue_of = |name: &str| programs.iter().position(|program| program.name == name).map_or(Hue::Neutral, hue);
+    let holder = |number: u32| {
+        let name = timeline.programs.get(number as usize).map_or("", |name| name.as_str());
+        (plain(name), hue_of(name))
+    };
+    let row = |(cpu, stretches): (&u32, &Vec<(Option<u32>, u32)>)| CpuRow {
+        label: format!("CPU {cpu}"),
+        stretches: stretches.iter().map(|&(program, columns)| (program.map(holder), columns)).collect(),
+    };
+    let rows: Vec<CpuRow> = timeline.cpus.iter().take(MOST_CPUS_OVER_TIME).map(row).collect();
+    let mut hues: Vec<&str> = timeline.programs.iter().map(String::as_str).collect();
+    hues.retain(|name| hue_of(name) == Hue::Neutral);
+    let data = rows.iter().flat_map(|row| {
+        let columns = |column_of: u32| format!("{}", f64::from(column_of) * timeline.column_ms);
+        row.stretches.iter().scan(0, move |column, (holder, length)| {
+            let from = std::mem::replace(column, *column + length);
+            let name = holder.as_ref().map_or_else(|| "idle".to_owned(), |(name, _)| name.clone());
+            Some([row.label.clone(), name, columns(from), columns(*column)])
+        })
+    });
+    let data = table(&["CPU", "program", "from, ms", "to, ms"], data);
+    heading("over-time", "Over time", "Who had the CPUs, over a second").above(html! {
+        p {
+            "From " (number::seconds(timeline.from_s)) " s on: of the seconds of the trace the one in which programs shared the CPUs most nearly as they did in all of it. "
+            "Each bar is of the program that had the CPU for most of " (timeline.column_ms) " ms; nobody had it where there is none, or nothing was told."
+        }
+        p.legend {
+            @for (index, program) in programs.iter().enumerate() { span { (swatch(hue(index), " ")) (plain(&program.name)) " " } }
+            @if !hues.is_empty() { span { (swatch(Hue::Neutral, " ")) (hues.iter().take(MOST_PROGRAMS).map(|name| plain(name)).collect::<Vec<_>>().join(", ")) @if hues.len() > MOST_PROGRAMS { " and others" } } }
+        }
+        @if timeline.cpus.len() > MOST_CPUS_OVER_TIME { p { "The first " (MOST_CPUS_OVER_TIME) " of " (timeline.cpus.len()) " CPUs." } }
+        (figure("Who had each CPU", "Which program had each CPU, in a second that stands for all.", cpu_rows(&rows, timeline.column_ms), "nobody had a CPU", data))
+    })
+}
+
 /// Where they ran, and from where to where they moved.
 fn places(profile: &Profile, programs: &[&Program]) -> Section {
     let mut cpus: Vec<_> = profile.programs.iter().flat_map(|program| program.residency_s.keys().copied()).collect();
@@ -445,6 +487,27 @@ mod tests {
         let page = profile_page(&profile, "{}", "1.0");
         for what in ["How much it touches", "1 to 5 ms", ">4140<", ">2048<"] {
             assert!(page.contains(what), "{what}");
+        }
+    }
+
+    #[test]
+    fn of_a_trace_a_second_is_drawn_in_the_colours_of_its_programs() {
+        let mut profile = profile("cc1");
+        assert!(!profile_page(&profile, "{}", "1.0").contains("Over time"));
+        profile.timeline = Some(CpuTimeline {
+            from_s: 12.0,
+            column_ms: 2.0,
+            programs: vec!["kernel".into(), "cc1".into()],
+            cpus: BTreeMap::from([(0, vec![(Some(1), 3), (None, 1), (Some(0), 1)]), (1, vec![(None, 5)])]),
+        });
+        let page = profile_page(&profile, "{}", "1.0").replace('\u{a0}', " ");
+        for what in [
+            "From 12.00 s on",
+            "CPU 0, cc1: 0 to 6 ms",
+            "CPU 0, kernel: 8 to 10 ms",
+            "<td>idle</td><td>6</td><td>8</td>",
+        ] {
+            assert!(page.contains(what), "{what}: {page}");
         }
     }
 
