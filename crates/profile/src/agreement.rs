@@ -3,6 +3,7 @@
 
 use crate::histogram::{Histogram, TimeBin};
 use crate::intf::Times;
+use crate::potential::touched_in_slice;
 use crate::profile::{EndsPercent, Others, Profile, Program, ReloadUs};
 use crate::survival::product_limit;
 use crate::workload::{quoted, written};
@@ -56,6 +57,10 @@ pub struct InferredProgram {
     pub wait_ms: Option<Distribution>,
     /// Its reload, as measured; absent where it wasn't.
     pub reload_us: Option<ReloadUs>,
+    /// What it touches, by whole pages, in as long a time as nine of ten of its effective slices don't exceed, in KiB; absent where that
+    /// wasn't looked at.
+    #[serde(default)]
+    pub touched_kib: Option<f64>,
 }
 
 /// One program as it was measured and as a workload file gives it back, in one world.
@@ -153,6 +158,11 @@ impl Inferred {
                 preemptions_by_others: program.intervening.preemptions_by_others,
                 wait_ms: (waits.count > 0).then(|| shares(waits)),
                 reload_us: program.reload_us,
+                touched_kib: program
+                    .working_set
+                    .as_ref()
+                    .and_then(|set| touched_in_slice(program, set))
+                    .map(|(kib, _)| kib),
             }
         });
         let Profile { kernel, cpus, seconds, command, .. } = profile;
@@ -183,6 +193,14 @@ impl Inferred {
             }
             Some(Self { others, .. }) if !(others.cpu_s >= 0.0 && (0.0..=100.0).contains(&others.at_ticks_percent)) => {
                 mistake("`others` must have a `cpu_s` that isn't negative, and `at_ticks_percent` from 0 to 100")
+            }
+            Some(inferred)
+                if inferred
+                    .programs
+                    .iter()
+                    .any(|program| program.touched_kib.is_some_and(|kib| kib.is_nan() || kib < 0.0)) =>
+            {
+                mistake("each `touched_kib` must be a number that isn't negative")
             }
             Some(inferred) if inferred.programs.iter().any(|program| !program.is_sound()) => mistake(
                 "each `dispatch_interval_ms` and `wait_ms` must be a histogram with rising edges, one more than there are shares",
@@ -329,6 +347,9 @@ impl fmt::Display for Inferred {
             writeln!(f, "cpu_s = {:.6}\npreemptions_by_others = {}", program.cpu_s, program.preemptions_by_others)?;
             if let Some(ReloadUs { estimate, low, high }) = program.reload_us {
                 writeln!(f, "reload_us = {{ estimate = {estimate:.3}, low = {low:.3}, high = {high:.3} }}")?;
+            }
+            if let Some(kib) = program.touched_kib {
+                writeln!(f, "touched_kib = {kib:.1}")?;
             }
         }
         Ok(())
@@ -598,7 +619,7 @@ fn distance(cdf: &[(f64, f64)], bins: &[TimeBin], from_ms: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Histograms;
+    use crate::profile::{Histograms, INTERVAL_EDGES_MS, WorkingSet};
     use machine::Machine;
     use sim::{Parameters, ProcessIndex, WorkloadFile};
 
@@ -640,6 +661,30 @@ mod tests {
             programs: vec![program],
             ..Profile::default()
         }
+    }
+
+    #[test]
+    fn what_is_touched_in_a_slice_goes_along() {
+        let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+        let mut profile = profiled(&machine, &workload(2.0));
+        let program = &mut profile.programs[0];
+        // Nine of ten slices are no longer than 3 ms, which is in the second bin.
+        program.histograms.effective_slice = Histogram {
+            count: 10,
+            longest_ms: 3.0,
+            bins: vec![TimeBin { from_us: 2_000.0, to_us: 3_000.0, count: 10 }],
+            ..Histogram::default()
+        };
+        let mut median_kib = vec![None; INTERVAL_EDGES_MS.len() + 1];
+        (median_kib[0], median_kib[1]) = (Some(40.0), Some(412.0));
+        program.working_set = Some(WorkingSet { median_kib, ..WorkingSet::default() });
+        let of = |profile: &Profile| {
+            let text = Inferred::new(profile, &[&profile.programs[0]], &[1]).to_string();
+            Inferred::parse(&text).unwrap().unwrap().programs[0].touched_kib
+        };
+        assert_eq!(of(&profile), Some(412.0));
+        profile.programs[0].working_set = None;
+        assert_eq!(of(&profile), None);
     }
 
     #[test]

@@ -30,6 +30,19 @@ pub fn longest_reload_us(machine: &Machine) -> f64 {
     Judge::new(machine).reload_ns() as f64 / 1e3
 }
 
+/// The longest that bringing back so many KiB is assumed to take, in us.
+pub fn longest_reload_of_us(kib: f64) -> f64 {
+    kib * 1024.0 / LINE_BYTES as f64 * LINE_NS as f64 / 1e3
+}
+
+/// What a program touches in as long a time as nine of ten of its slices don't exceed, in KiB, and that time in ms; none where it isn't
+/// known.
+pub(crate) fn touched_in_slice(program: &Program, set: &WorkingSet) -> Option<(f64, f64)> {
+    let slice_ms = program.histograms.effective_slice.quantile_ms(0.9)?;
+    let bin = INTERVAL_EDGES_MS.partition_point(|&edge| edge <= slice_ms);
+    Some((*set.median_kib.get(bin..)?.iter().flatten().next()?, slice_ms))
+}
+
 /// Judges programs on one machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judge {
@@ -89,28 +102,26 @@ impl Judge {
         Judgement { potential, reason: self.with_one_cpu(bound), percent: Some(100.0 * share) }
     }
 
-    /// Judges a program by what it touches in as long a time as nine of ten of its slices don't exceed, where that is less than the cache; none where it
-    /// isn't, where the reload was measured, and where nothing can be judged at all.
+    /// Judges a program by [what it touches in a slice](touched_in_slice), where that is less than the cache; none where it isn't, where the
+    /// reload was measured, and where nothing can be judged at all.
     pub fn by_working_set(&self, program: &Program, set: &WorkingSet) -> Option<Judgement> {
         if program.potential == Potential::Unknown || program.reload_us.is_some() {
             return None;
         }
         let slices = &program.histograms.effective_slice;
-        let slice_ms = slices.quantile_ms(0.9)?;
-        let bin = INTERVAL_EDGES_MS.partition_point(|&edge| edge <= slice_ms);
-        let kib = set.median_kib.get(bin..)?.iter().flatten().next()?;
-        let reload_ns = kib * 1024.0 / LINE_BYTES as f64 * LINE_NS as f64;
-        if reload_ns >= self.reload_ns() as f64 {
+        let (kib, slice_ms) = touched_in_slice(program, set)?;
+        let reload_us = longest_reload_of_us(kib);
+        if reload_us >= self.reload_ns() as f64 / 1e3 {
             return None;
         }
-        let lost_ms = (slices.count as f64 * reload_ns / 1e6).min(slices.total_ms);
+        let lost_ms = (slices.count as f64 * reload_us / 1e3).min(slices.total_ms);
         let share = (lost_ms / (1e3 * program.cpu_s)).min(1.0);
         let bound = format!(
             "if each of its {:.0} effective slices for a second of CPU time began with all of the {kib:.0} KiB to reload that it touches in {slice_ms:.1} ms, \
              by whole pages, at {LINE_NS} ns a line ({:.0} us, or as long as the slice was), that would be {:.1} % of its CPU time: nine of ten slices \
              are no longer; its reload was not measured",
             slices.count as f64 / program.cpu_s,
-            reload_ns / 1e3,
+            reload_us,
             100.0 * share
         );
         Some(Judgement {

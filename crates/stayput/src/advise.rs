@@ -3,6 +3,7 @@
 use crate::profile::inferred_file;
 use crate::simulate::kernel::{Kernel, with_kernel};
 use crate::{Arguments, Command, FAILURE, SUCCESS, UsageError, shell};
+use ::profile::agreement::InferredProgram;
 use ::profile::{Inferred, caching, potential};
 use anyhow::Context;
 use clap::Parser;
@@ -161,9 +162,15 @@ fn refusal(inferred: &Inferred, machine: &Machine) -> Option<String> {
     }
 }
 
+/// The longest that the reload of what a program touches takes, in us, where that is known and is less than `longest`: of the whole cache.
+fn longest_of_touched_us(program: &InferredProgram, longest: f64) -> Option<f64> {
+    program.touched_kib.map(potential::longest_reload_of_us).filter(|us| *us < longest)
+}
+
 /// The shortest and the longest reload of each program, in us.
 fn reloads_us(inferred: &Inferred, machine: &Machine) -> [Vec<f64>; 2] {
     let longest = potential::longest_reload_us(machine);
+    let unmeasured = |program: &InferredProgram| longest_of_touched_us(program, longest).unwrap_or(longest);
     // Where no reload was shown, the upper end is noise: no more than all of the cache is believed of it.
     let highest = |reload: ::profile::profile::ReloadUs| {
         if reload.low > 0.0 { reload.high } else { reload.high.clamp(0.0, longest) }
@@ -171,7 +178,7 @@ fn reloads_us(inferred: &Inferred, machine: &Machine) -> [Vec<f64>; 2] {
     let programs = inferred.programs.iter();
     [
         programs.clone().map(|program| program.reload_us.map_or(0.0, |reload| reload.low.max(0.0))).collect(),
-        programs.map(|program| program.reload_us.map_or(longest, highest)).collect(),
+        programs.map(|program| program.reload_us.map_or_else(|| unmeasured(program), highest)).collect(),
     ]
 }
 
@@ -268,7 +275,11 @@ fn write(
 ) -> std::fmt::Result {
     writeln!(text, "\nReload after others have had the caches, in us")?;
     for ((program, low), high) in inferred.programs.iter().zip(low_us).zip(high_us) {
-        let how = if program.reload_us.is_some() { "measured" } else { "not measured: none to all of the L2" };
+        let how = match program.touched_kib.filter(|kib| *high >= potential::longest_reload_of_us(*kib)) {
+            _ if program.reload_us.is_some() => "measured".to_owned(),
+            Some(kib) => format!("not measured: none to all of the {kib:.0} KiB that it touches in a slice"),
+            None => "not measured: none to all of the L2".into(),
+        };
         writeln!(text, "  {:<16} {low:.0} to {high:.0} ({how})", program.name)?;
     }
     writeln!(text, "\nPredicted change of the time, against the kernel's own scheduler, in percent")?;
@@ -314,7 +325,11 @@ fn doubts(inferred: &Inferred, predictions: &[Prediction<'_>], has_threads: bool
         doubts.push("Of other treatments that are missing some simulation didn't end.".into());
     }
     if inferred.programs.iter().any(|program| program.reload_us.is_none()) {
-        doubts.push("Programs whose reload was measured have narrower predictions: stayput profile --reload.".into());
+        doubts.push(
+            "Programs whose reload was measured (stayput profile --reload), or of which is known how little they touch (--working-set), have narrower \
+             predictions."
+                .into(),
+        );
     }
     doubts
 }

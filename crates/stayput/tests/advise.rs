@@ -94,6 +94,12 @@ fn what_may_gain_by_its_reloads_is_worth_a_study_and_no_more_than_that() {
     // Where nothing is reloaded there is nothing to gain.
     let nothing = desk.advice(Case { more: "reload_us = { estimate = 0, low = -3, high = 0 }", ..BUSY });
     assert!(nothing.contains("(measured)") && nothing.contains("Nothing is worth a study"), "{nothing}");
+    // Nor where next to nothing is touched: 8 KiB take 3 us of a slice of 4 ms.
+    let little = desk.advice(Case { more: "touched_kib = 8", ..BUSY });
+    assert!(little.contains("0 to 3 (not measured: none to all of the 8 KiB that it touches in a slice)"), "{little}");
+    assert!(little.contains("Nothing is worth a study"), "{little}");
+    let much = desk.advice(Case { more: "touched_kib = 1e9", ..BUSY });
+    assert_eq!(much, advice, "no more is reloaded than the cache holds");
 }
 
 #[test]
@@ -106,6 +112,8 @@ fn what_cannot_be_predicted_is_refused_in_a_sentence() {
     assert!(alone.contains("none of its threads waited for a CPU"), "{alone}");
     let short = desk.refusal(Case { seconds: "0.1", ..BUSY });
     assert!(short.contains("too few; profile it for longer"), "{short}");
+    let broken = desk.refusal(Case { more: "touched_kib = -1", ..BUSY });
+    assert!(broken.contains("app.toml, line") && broken.contains("`touched_kib`"), "{broken}");
     let broken = desk.refusal(Case { seconds: "-1", ..BUSY });
     assert!(broken.contains("app.toml, line") && broken.contains("`seconds`"), "{broken}");
     desk.write(BUSY);
