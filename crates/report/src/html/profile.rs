@@ -311,14 +311,14 @@ fn over_time(timeline: &CpuTimeline, programs: &[&Program]) -> Section {
         stretches: stretches.iter().map(|&(program, columns)| (program.map(holder), columns)).collect(),
     };
     let rows: Vec<CpuRow> = timeline.cpus.iter().take(MOST_CPUS_OVER_TIME).map(row).collect();
-    let mut hues: Vec<&str> = timeline.programs.iter().map(String::as_str).collect();
-    hues.retain(|name| hue_of(name) == Hue::Neutral);
+    let others = timeline.programs.iter().map(String::as_str).filter(|name| hue_of(name) == Hue::Neutral);
+    let others: Vec<&str> = others.collect();
     let data = rows.iter().flat_map(|row| {
-        let columns = |column_of: u32| format!("{}", f64::from(column_of) * timeline.column_ms);
+        let ms = |column: u32| (f64::from(column) * timeline.column_ms).to_string();
         row.stretches.iter().scan(0, move |column, (holder, length)| {
             let from = std::mem::replace(column, *column + length);
             let name = holder.as_ref().map_or_else(|| "idle".to_owned(), |(name, _)| name.clone());
-            Some([row.label.clone(), name, columns(from), columns(*column)])
+            Some([row.label.clone(), name, ms(from), ms(*column)])
         })
     });
     let data = table(&["CPU", "program", "from, ms", "to, ms"], data);
@@ -329,7 +329,7 @@ fn over_time(timeline: &CpuTimeline, programs: &[&Program]) -> Section {
         }
         p.legend {
             @for (index, program) in programs.iter().enumerate() { span { (swatch(hue(index), " ")) (plain(&program.name)) " " } }
-            @if !hues.is_empty() { span { (swatch(Hue::Neutral, " ")) (hues.iter().take(MOST_PROGRAMS).map(|name| plain(name)).collect::<Vec<_>>().join(", ")) @if hues.len() > MOST_PROGRAMS { " and others" } } }
+            @if !others.is_empty() { span { (swatch(Hue::Neutral, " ")) (others.iter().take(MOST_PROGRAMS).map(|name| plain(name)).collect::<Vec<_>>().join(", ")) @if others.len() > MOST_PROGRAMS { " and others" } } }
         }
         @if timeline.cpus.len() > MOST_CPUS_OVER_TIME { p { "The first " (MOST_CPUS_OVER_TIME) " of " (timeline.cpus.len()) " CPUs." } }
         (figure("Who had each CPU", "Which program had each CPU, in a second that stands for all.", cpu_rows(&rows, timeline.column_ms), "nobody had a CPU", data))
