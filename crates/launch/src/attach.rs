@@ -392,9 +392,7 @@ impl Watched {
     fn bind(&mut self, process: u32, pid: Pid, tid: Tid, started: u64, is_first: bool) -> Result<(), LaunchError> {
         // One that has ended meanwhile is none.
         let Ok(now) = affinity::allowed(tid) else { return Ok(()) };
-        let born = self.born.entry(pid.0).or_default();
-        let number = *born;
-        *born += 1;
+        let number = self.born.get(&pid.0).copied().unwrap_or(0);
         let by_name = self.roles.is_some();
         let intended = self.slot(process, number).cloned().filter(|_| !by_name);
         let inherited = self.of_process.get(&pid.0).copied().flatten();
@@ -410,11 +408,16 @@ impl Watched {
         self.had.entry(pid.0).or_insert_with(|| had.clone());
         let given = if let Some(given) = by_name.or_else(|| intended.clone()) {
             let former = Former { pid: pid.0, tid: tid.0, started, had: had.clone(), given: given.clone() };
-            // One that ended before it was bound never had a place.
-            if bind(&self.target, self.restorer.as_mut(), former)? { Some(given) } else { None }
+            // One that ended before it was bound never had a place; at first, it was never seen while others had theirs.
+            match bind(&self.target, self.restorer.as_mut(), former)? {
+                true => Some(given),
+                false if is_first && self.restorer.is_some() => return Ok(()),
+                false => None,
+            }
         } else {
             None
         };
+        *self.born.entry(pid.0).or_default() += 1;
         if self.attachment.unit == Unit::Thread || tid == pid.main_thread() {
             let enter = if is_first { Roles::found } else { Roles::born };
             self.roles.iter_mut().for_each(|roles| enter(roles, pid, tid));

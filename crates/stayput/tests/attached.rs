@@ -12,6 +12,15 @@ use tempfile::TempDir;
 
 const STAYPUT: &str = env!("CARGO_BIN_EXE_stayput");
 
+/// Before it has any thread, has the kernel number the next ones from the lowest again, where root may.
+const NUMBERS_START_AGAIN: &str = r#"
+try:
+    last = open("/proc/sys/kernel/pid_max").read()
+    open("/proc/sys/kernel/ns_last_pid", "w").write(str(int(last) - 1))
+except OSError as error:
+    print(error, flush=True)
+"#;
+
 /// Has threads that stay, threads that come and go, and a process of its own; one thread chose the last CPU for itself.
 const PROGRAM: &str = r#"
 import os, sys, threading, time
@@ -35,10 +44,14 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
+        Self::with(PROGRAM)
+    }
+
+    fn with(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let mut program = Command::new("python3");
-        let program = program.args(["-c", PROGRAM]).stdout(fs::File::create(&out).unwrap()).spawn().unwrap();
+        let program = program.args(["-c", text]).stdout(fs::File::create(&out).unwrap()).spawn().unwrap();
         assert!(comes_true(|| fs::read_to_string(&out).is_ok_and(|text| text.contains("ready"))));
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", program.id())).unwrap();
         Self { folder, program, forked: children.trim().to_owned() }
@@ -140,6 +153,17 @@ fn whatever_ends_it_everything_is_given_back() {
         Command::new("kill").args([signal, &we.id().to_string()]).status().unwrap();
         we.wait().unwrap();
         assert!(comes_true(|| desk.masks() == before), "{signal}: {:?} and not {before:?}", desk.masks());
+    }
+}
+
+#[test]
+fn numbers_that_start_again_are_in_nobodys_way() {
+    // Then the thread that chose its CPU has a lower number than the main thread, and those that come and go, too.
+    let desk = Desk::with(&[NUMBERS_START_AGAIN, PROGRAM].concat());
+    let before = desk.masks();
+    for _ in 0..5 {
+        desk.ends(&["run", "-q", "--pid", &desk.pid(), "--place", "0", "--for", "100ms"], 0);
+        assert_eq!(desk.masks(), before);
     }
 }
 

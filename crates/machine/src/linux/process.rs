@@ -62,14 +62,13 @@ impl Pid {
         result == 0 || Errno::last() == Errno::EPERM
     }
 
-    /// Threads of the process that exist now, in the order of their ids.
+    /// Threads of the process that exist now, as they were created: the main thread first.
+    ///
+    /// Their ids don't tell the order: they start again from the lowest some time.
     pub fn threads(self) -> Vec<Tid> {
-        // `procfs` would open a directory for each of them.
+        // `procfs` would open a directory for each of them, and the kernel lists them as they were created.
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten();
-        let mut threads: Vec<Tid> =
-            tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok().map(Tid)).collect();
-        threads.sort_unstable();
-        threads
+        tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok().map(Tid)).collect()
     }
 
     /// When a thread of it was created, in clock ticks since boot; none when it is gone. With its number it is that thread for good.
