@@ -1,4 +1,4 @@
-//! Measured reloads against what the same loops see themselves: `cargo bench -p stayput-profile --bench reload`. Machines differ and
+//! Measured reloads against what the same loops see themselves: `cargo bench -p stayput-profile --bench reload [-- l2|l3]`. Machines differ and
 //! are busy, so that nothing fails here; it prints what was found.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed bench")]
@@ -6,16 +6,20 @@
 use machine::Machine;
 use profile::evictor::{Burst, Bursts, LostCache, Sweep};
 use profile::reload::{self, Block, run_command, study};
+use std::env;
 use std::ffi::OsString;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use std::{env, process};
 
 const SUBJECT: &str = "--subject";
 const LINE_WORDS: usize = 8;
 
-/// CPU time of a subject's run, about.
-const RUN: Duration = Duration::from_millis(300);
+/// Bursts that a subject's run meets, about, and the least CPU time of one. Of as much time in all, shorter runs tell more.
+const BURSTS: u32 = 14;
+const LEAST_RUN: Duration = Duration::from_millis(20);
+
+/// How long each loop is measured, at most.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Studies of control against control, and blocks of each.
 const AA_STUDIES: usize = 20;
@@ -95,7 +99,7 @@ fn own_view_us(kib: usize, sweep: &Sweep) -> f64 {
     median(&mut cold) - median(&mut warm)
 }
 
-fn command(name: &str) -> Vec<OsString> {
+fn command(name: &str, run: Duration) -> Vec<OsString> {
     let once: Box<dyn Fn()> = match name {
         "stream" => {
             let buffer = vec![1_u64; 8 << 20];
@@ -109,11 +113,35 @@ fn command(name: &str) -> Vec<OsString> {
     once();
     let begun = Instant::now();
     let mut passes = 0_u32;
-    while begun.elapsed() < RUN {
+    while begun.elapsed() < run {
         once();
         passes += 1;
     }
     vec![env::current_exe().unwrap().into(), SUBJECT.into(), name.into(), passes.to_string().into()]
+}
+
+/// Each loop as it is measured, and as it sees itself.
+fn measure(lost: LostCache, sweep: Sweep, machine: &Machine) {
+    let own_us = ["64", "256", "1024"].map(|name| own_view_us(name.parse().unwrap(), &sweep));
+    let bursts = Bursts::calibrated(sweep, machine.usable().last().unwrap()).unwrap();
+    let run = LEAST_RUN.max(BURSTS * bursts.period);
+    for (name, own_us) in ["64", "256", "1024", "stream"].into_iter().zip(own_us.into_iter().chain([0.0])) {
+        let cache: &str = lost.into();
+        match reload::measure(&command(name, run), lost, machine, LIMIT, &mut |_| {}) {
+            Ok(found) => println!(
+                "{cache}    {name:8} {:8.1} ({:8.1} to {:8.1}) {own_us:13.1} {:7.2} {:7}  constant {:.1} ({:.1} to {:.1})",
+                found.us.estimate,
+                found.us.low,
+                found.us.high,
+                found.us.estimate / own_us,
+                found.blocks,
+                found.constant_us.estimate,
+                found.constant_us.low,
+                found.constant_us.high
+            ),
+            Err(error) => println!("{cache}    {name:8} {error}"),
+        }
+    }
 }
 
 fn main() {
@@ -126,29 +154,17 @@ fn main() {
         return;
     }
     let machine = Machine::host().unwrap();
-    let sweep = Sweep::of(LostCache::L2, &machine).unwrap_or_else(|error| {
-        println!("skipped: {error}");
-        process::exit(0)
-    });
-    println!("loop       measured us (95 %)              itself us   ratio  blocks");
-    for name in ["64", "256", "1024", "stream"] {
-        let own_us = name.parse().map(|kib| own_view_us(kib, &sweep)).unwrap_or(0.0);
-        let found = reload::measure(&command(name), LostCache::L2, &machine, Duration::from_secs(60), &mut |_| {});
-        match found {
-            Ok(found) => println!(
-                "{name:8} {:8.1} ({:8.1} to {:8.1}) {own_us:13.1} {:7.2} {:7}  constant {:.1}",
-                found.us.estimate,
-                found.us.low,
-                found.us.high,
-                found.us.estimate / own_us,
-                found.blocks,
-                found.constant_us.estimate
-            ),
-            Err(error) => println!("{name:8} {error}"),
+    println!("swept loop KiB   measured us (95 %)              itself us   ratio  blocks");
+    let asked: Vec<LostCache> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    for lost in if asked.is_empty() { vec![LostCache::L3, LostCache::L2] } else { asked } {
+        match Sweep::of(lost, &machine) {
+            Ok(sweep) => measure(lost, sweep, &machine),
+            Err(error) => println!("{}: skipped: {error}", <&str>::from(lost)),
         }
     }
+    let Ok(sweep) = Sweep::of(LostCache::L2, &machine) else { return };
     let bursts = Bursts::calibrated(sweep, machine.usable().last().unwrap()).unwrap();
-    let words = command("256");
+    let words = command("256", LEAST_RUN.max(BURSTS * bursts.period));
     let mut claimed = 0;
     for index in 0..AA_STUDIES {
         let found = study(None, &mut |block| {

@@ -18,15 +18,22 @@ use std::time::{Duration, Instant};
 
 /// Blocks after which one may stop, and must.
 const LEAST_BLOCKS: usize = 10;
-const MOST_BLOCKS: usize = 60;
+const MOST_BLOCKS: usize = 400;
 
-/// Blocks of the loop in registers, and CPU time of each of its runs.
-const CONSTANT_BLOCKS: usize = 30;
-const CONSTANT_RUN: Duration = Duration::from_millis(300);
+/// It is looked whether that is enough when there are so many times as many blocks as at the last look.
+const BETWEEN_LOOKS: f64 = 1.1;
+
+/// Bursts that a run of the loop in registers meets, about, and the least CPU time of one. Of as much time in all, shorter runs tell more:
+/// how fast a machine is changes from one second to the next.
+const CONSTANT_BURSTS: u32 = 14;
+const LEAST_CONSTANT_RUN: Duration = Duration::from_millis(20);
+
+/// What the loop pays is known well enough when its interval reaches this far to either side, in us.
+const CONSTANT_NARROW_US: f64 = 1.0;
 
 /// It is enough when the interval reaches this far to either side, as a share of the estimate, or in us: a program that has
 /// nothing to reload has no share.
-const NARROW_SHARE: f64 = 0.25;
+const NARROW_SHARE: f64 = 0.15;
 const NARROW_US: f64 = 3.0;
 
 /// Fewest bursts in a run.
@@ -213,7 +220,7 @@ pub struct Studied {
     pub blocks: usize,
 }
 
-/// Takes blocks until the interval is narrow enough, there are 60, or there are no more.
+/// Takes blocks until the interval is narrow enough, there are 400, or there are no more.
 ///
 /// The error of the `constant` part is independent of the program's: half widths of both are added as squares are.
 ///
@@ -224,29 +231,37 @@ pub fn study(
     next: &mut dyn FnMut(usize) -> Result<Option<Block>, ReloadError>,
 ) -> Result<Studied, ReloadError> {
     let mut differences_us = Vec::new();
-    let mut found = None;
+    let mut next_look = LEAST_BLOCKS;
     for index in 0..MOST_BLOCKS {
         let Some(block) = next(index)? else { break };
         differences_us.extend(block.reload_us());
-        let Some(difference) = paired_difference(&differences_us, SEED) else { continue };
-        let us = less_constant(difference, constant);
-        let half_width_us = (us.high - us.low) / 2.0;
-        let is_narrow = half_width_us <= (NARROW_SHARE * us.estimate.abs()).max(NARROW_US);
-        let blocks = differences_us.len();
-        found = Some(Studied { us, is_claimed: difference.is_claimed(), is_narrow, blocks });
-        if is_narrow && blocks >= LEAST_BLOCKS {
-            break;
+        if differences_us.len() >= next_look {
+            next_look = (differences_us.len() as f64 * BETWEEN_LOOKS).ceil() as usize;
+            if let Some(found) = studied(&differences_us, constant).filter(|found| found.is_narrow) {
+                return Ok(found);
+            }
         }
     }
-    found.ok_or(ReloadError::TooFewBlocks { blocks: differences_us.len() })
+    studied(&differences_us, constant).ok_or(ReloadError::TooFewBlocks { blocks: differences_us.len() })
+}
+
+/// What these blocks say; none where they are too few.
+fn studied(differences_us: &[f64], constant: Option<PairedDifference>) -> Option<Studied> {
+    let difference = paired_difference(differences_us, SEED)?;
+    let us = less_constant(difference, constant);
+    let half_width_us = (us.high - us.low) / 2.0;
+    let is_narrow = half_width_us <= (NARROW_SHARE * us.estimate.abs()).max(NARROW_US);
+    Some(Studied { us, is_claimed: difference.is_claimed(), is_narrow, blocks: differences_us.len() })
 }
 
 /// Of the order of runs and of resamples.
 const SEED: u64 = 22;
 
+/// A program that displaces the kernel's lines itself, as a stream does, doesn't pay for them: no more is subtracted than was measured.
 fn less_constant(difference: PairedDifference, constant: Option<PairedDifference>) -> ReloadUs {
-    let (subtracted, its_half_width) =
+    let (constant, its_half_width) =
         constant.map_or((0.0, 0.0), |constant| (constant.difference, (constant.high - constant.low) / 2.0));
+    let subtracted = constant.clamp(0.0, difference.difference.max(0.0));
     let estimate = difference.difference - subtracted;
     let half_width = ((difference.high - difference.low) / 2.0).hypot(its_half_width);
     ReloadUs { estimate, low: estimate - half_width, high: estimate + half_width }
@@ -312,20 +327,27 @@ pub fn run_command(
 }
 
 /// What a burst costs that sweeps, more than one that doesn't, where there is nothing of the program's to reload, in us. After a few
-/// blocks it takes no longer than `at_most`.
+/// blocks it takes no longer than until that is known to a microsecond, or `at_most`.
 ///
 /// # Errors
 /// [`ReloadError`]
 pub fn constant_part(bursts: &Bursts, at_most: Duration) -> Result<PairedDifference, ReloadError> {
-    let rounds = rounds_of(CONSTANT_RUN);
-    let mut differences_us = Vec::new();
+    let rounds = rounds_of(LEAST_CONSTANT_RUN.max(CONSTANT_BURSTS * bursts.period));
+    let (mut differences_us, mut next_look) = (Vec::new(), LEAST_BLOCKS);
     let begun = Instant::now();
-    for index in 0..CONSTANT_BLOCKS {
+    for index in 0..MOST_BLOCKS {
         if interruption().is_some() || index >= LEAST_BLOCKS && begun.elapsed() > at_most {
             break;
         }
         let block = one_block(index, &mut |burst, seed| run_loop(rounds, bursts, burst, seed))?;
         differences_us.extend(block.reload_us());
+        if differences_us.len() >= next_look {
+            next_look = (differences_us.len() as f64 * BETWEEN_LOOKS).ceil() as usize;
+            let found = paired_difference(&differences_us, SEED);
+            if found.is_some_and(|found| found.high - found.low <= 2.0 * CONSTANT_NARROW_US) {
+                break;
+            }
+        }
     }
     paired_difference(&differences_us, SEED).ok_or(ReloadError::TooFewBlocks { blocks: differences_us.len() })
 }
@@ -409,5 +431,35 @@ pub fn fill_in(profile: &mut Profile, reload: &Reload, machine: &Machine) {
         program.potential = judgement.potential;
         program.potential_reason = judgement.reason;
         program.potential_percent = judgement.percent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn difference(difference: f64, half_width: f64) -> PairedDifference {
+        PairedDifference {
+            pairs: 10,
+            difference,
+            low: difference - half_width,
+            high: difference + half_width,
+            p_value: 0.5,
+        }
+    }
+
+    #[test]
+    fn no_more_than_was_measured_is_the_kernels() {
+        let constant = Some(difference(30.0, 3.0));
+        let of = |us: f64, constant| {
+            let ReloadUs { estimate, low, high } = less_constant(difference(us, 4.0), constant);
+            (estimate, low, high)
+        };
+        assert_eq!(of(100.0, constant), (70.0, 65.0, 75.0));
+        // A stream, once above nothing and once below it.
+        assert_eq!(of(12.0, constant), (0.0, -5.0, 5.0));
+        assert_eq!(of(-8.0, constant), (-8.0, -13.0, -3.0));
+        assert_eq!(of(12.0, None), (12.0, 8.0, 16.0));
+        assert_eq!(of(12.0, Some(difference(-2.0, 3.0))), (12.0, 7.0, 17.0));
     }
 }

@@ -65,7 +65,7 @@ fn a_study_stops_when_it_knows_enough_and_not_before() {
     let large = drawn(1, 300.0);
     assert!(large.is_narrow && large.blocks < 60 && large.is_claimed, "{large:?}");
     let noisy = drawn(1, 5.0);
-    assert!(!noisy.is_narrow && noisy.blocks == 60, "{noisy:?}");
+    assert!(!noisy.is_narrow && noisy.blocks == 400, "{noisy:?}");
     let few = study(None, &mut |index| {
         Ok((index < 3).then_some(Block {
             undisturbed: Sample { cpu_ns: 100, bursts: 0 },

@@ -62,6 +62,20 @@ fn can_count(output: &Output) -> bool {
 const SLEEPS: &str = "for i in 1 2 3 4 5; do sleep 0.01; done";
 
 #[test]
+fn a_reload_is_measured_after_the_profile_whoever_profiles() {
+    let desk = Desk::new();
+    let counts = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let words = ["--reload", "--for", "20s", "--json", "p.json", "--", "sh", "-c", counts];
+    let output = desk.command(&words).output().unwrap();
+    let said = text(&output.stderr);
+    if said.contains("isn't told by its kernel") || said.contains("perf_event_open") {
+        return println!("skipped: {said}");
+    }
+    assert!(output.status.success() && said.contains("reload of L2: "), "{said}");
+    assert!(program(&desk.json("p.json"), "sh")["reload_us"]["estimate"].is_number(), "{said}");
+}
+
+#[test]
 fn a_profile_has_what_was_agreed_and_the_simulator_takes_its_workload() {
     let desk = Desk::new();
     let words = ["--json", "p.json", "--workload", "p.toml", "--", "sh", "-c", SLEEPS];
