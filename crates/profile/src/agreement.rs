@@ -4,7 +4,7 @@
 use crate::histogram::{Histogram, TimeBin};
 use crate::intf::Times;
 use crate::potential::touched_in_slice;
-use crate::profile::{EndsPercent, Others, Profile, Program, ReloadUs};
+use crate::profile::{EndsPercent, INTERVAL_EDGES_MS, Others, Profile, Program, ReloadUs};
 use crate::survival::product_limit;
 use crate::workload::{quoted, written};
 use serde::Deserialize;
@@ -61,6 +61,9 @@ pub struct InferredProgram {
     /// wasn't looked at.
     #[serde(default)]
     pub touched_kib: Option<f64>,
+    /// In how much CPU time it was seen to touch as much, at most, in ms.
+    #[serde(default)]
+    pub touched_ms: Option<f64>,
 }
 
 /// One program as it was measured and as a workload file gives it back, in one world.
@@ -146,6 +149,11 @@ impl Inferred {
     /// What `programs` of a profile were found to do, of which each is so many `jobs`.
     pub(crate) fn new(profile: &Profile, programs: &[&Program], jobs: &[usize]) -> Self {
         let programs = programs.iter().zip(jobs).map(|(program, &jobs)| {
+            let touched = program.working_set.as_ref().and_then(|set| touched_in_slice(program, set));
+            let seen_in_ms = |slice_ms: f64| {
+                let bin = INTERVAL_EDGES_MS.partition_point(|&edge| edge <= slice_ms);
+                INTERVAL_EDGES_MS.get(bin).copied().unwrap_or(slice_ms)
+            };
             let intervals = &program.histograms.dispatch_interval;
             let waits = &program.histograms.wait;
             InferredProgram {
@@ -158,11 +166,8 @@ impl Inferred {
                 preemptions_by_others: program.intervening.preemptions_by_others,
                 wait_ms: (waits.count > 0).then(|| shares(waits)),
                 reload_us: program.reload_us,
-                touched_kib: program
-                    .working_set
-                    .as_ref()
-                    .and_then(|set| touched_in_slice(program, set))
-                    .map(|(kib, _)| kib),
+                touched_kib: touched.map(|(kib, _)| kib),
+                touched_ms: touched.map(|(_, slice_ms)| seen_in_ms(slice_ms)),
             }
         });
         let Profile { kernel, cpus, seconds, command, .. } = profile;
@@ -201,6 +206,14 @@ impl Inferred {
                     .any(|program| program.touched_kib.is_some_and(|kib| kib.is_nan() || kib < 0.0)) =>
             {
                 mistake("each `touched_kib` must be a number that isn't negative")
+            }
+            Some(inferred)
+                if inferred
+                    .programs
+                    .iter()
+                    .any(|program| program.touched_ms.is_some_and(|ms| ms.is_nan() || ms <= 0.0)) =>
+            {
+                mistake("each `touched_ms` must be a number above 0")
             }
             Some(inferred) if inferred.programs.iter().any(|program| !program.is_sound()) => mistake(
                 "each `dispatch_interval_ms` and `wait_ms` must be a histogram with rising edges, one more than there are shares",
@@ -350,6 +363,9 @@ impl fmt::Display for Inferred {
             }
             if let Some(kib) = program.touched_kib {
                 writeln!(f, "touched_kib = {kib:.1}")?;
+            }
+            if let Some(ms) = program.touched_ms {
+                writeln!(f, "touched_ms = {ms:.3}")?;
             }
         }
         Ok(())
@@ -619,7 +635,7 @@ fn distance(cdf: &[(f64, f64)], bins: &[TimeBin], from_ms: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Histograms, INTERVAL_EDGES_MS, WorkingSet};
+    use crate::profile::{Histograms, WorkingSet};
     use machine::Machine;
     use sim::{Parameters, ProcessIndex, WorkloadFile};
 
@@ -680,9 +696,10 @@ mod tests {
         program.working_set = Some(WorkingSet { median_kib, ..WorkingSet::default() });
         let of = |profile: &Profile| {
             let text = Inferred::new(profile, &[&profile.programs[0]], &[1]).to_string();
-            Inferred::parse(&text).unwrap().unwrap().programs[0].touched_kib
+            let read = Inferred::parse(&text).unwrap().unwrap().programs.remove(0);
+            read.touched_kib.zip(read.touched_ms)
         };
-        assert_eq!(of(&profile), Some(412.0));
+        assert_eq!(of(&profile), Some((412.0, 5.0)));
         profile.programs[0].working_set = None;
         assert_eq!(of(&profile), None);
     }

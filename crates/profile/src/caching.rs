@@ -78,6 +78,37 @@ pub fn with_reloads(
     Ok(cached)
 }
 
+/// CPU time for a reference, at least, in ns: an emulator that models caches makes no more of them, and who refers more often than that
+/// would be slowed down beyond what it works.
+const LEAST_REFERENCE_NS: f64 = 250.0;
+
+/// `workload` whose processes refer at random to as many lines as they touch in a slice, each once on average in the CPU time in which they
+/// were seen to, or so slowly that an emulator keeps up; none where that isn't known of any of its programs. It is for counting misses:
+/// what these cost is in the work that was measured.
+///
+/// Programs refer to their lines more often, and to some more than to others.
+pub fn with_touched(workload: &Workload, inferred: &Inferred) -> Option<Workload> {
+    let mut touching = workload.clone();
+    let mut jobs = touching.jobs.iter_mut();
+    for program in &inferred.programs {
+        let of_program = jobs.by_ref().take(program.jobs);
+        let Some(kib) = program.touched_kib else {
+            of_program.for_each(drop);
+            continue;
+        };
+        let reload_lines = (kib * 1024.0 / LINE_BYTES as f64).round();
+        let pass_us = program.touched_ms.map_or(0.0, |ms| ms * 1e3).max(reload_lines * LEAST_REFERENCE_NS / 1e3);
+        for job in of_program {
+            if reload_lines == 0.0 {
+                continue;
+            }
+            job.process.memory =
+                Footprint { line_bytes: LINE_BYTES as f64, reload_lines, pass_us, ..Footprint::default() };
+        }
+    }
+    touching.jobs.iter().any(|job| job.process.memory.reload_lines > 0.0).then_some(touching)
+}
+
 fn scale(lengths: &mut Distribution, factor: f64) {
     match lengths {
         Distribution::Constant(ms) | Distribution::Exponential(ms) => *ms *= factor,
@@ -94,6 +125,24 @@ mod tests {
     use super::*;
     use crate::profile::{Profile, Program};
     use sim::WorkloadFile;
+
+    #[test]
+    fn whoever_touches_much_refers_to_as_many_lines_in_that_time() {
+        let text = "name = \"w\"\n[[jobs]]\nname = \"a\"\n[jobs.process]\nwork_ms = { constant = 9 }\n[[jobs]]\nname = \"b\"\n\
+                    [jobs.process]\nwork_ms = { constant = 9 }\n[[jobs]]\nname = \"b\"\n[jobs.process]\nwork_ms = { constant = 9 }\n";
+        let workload = WorkloadFile::parse(text).unwrap().workload;
+        let programs = ["a", "b"].map(|name| Program { name: name.into(), ..Program::default() });
+        let profile = Profile { programs: programs.into(), ..Profile::default() };
+        let mut inferred = Inferred::new(&profile, &[&profile.programs[0], &profile.programs[1]], &[1, 2]);
+        assert_eq!(with_touched(&workload, &inferred), None);
+        (inferred.programs[1].touched_kib, inferred.programs[1].touched_ms) = (Some(512.0), Some(4.0));
+        inferred.programs[0].touched_kib = Some(1_024.0);
+        let touching = with_touched(&workload, &inferred).unwrap();
+        let footprints = touching.jobs.iter().map(|job| (job.process.memory.reload_lines, job.process.memory.pass_us));
+        assert_eq!(footprints.collect::<Vec<_>>(), [(16_384.0, 4_096.0), (8_192.0, 4_000.0), (8_192.0, 4_000.0)]);
+        inferred.programs.iter_mut().for_each(|program| program.touched_kib = Some(0.0));
+        assert_eq!(with_touched(&workload, &inferred), None);
+    }
 
     #[test]
     fn reloads_are_taken_out_of_the_work_that_was_measured() {

@@ -30,6 +30,11 @@ pub fn longest_reload_us(machine: &Machine) -> f64 {
     Judge::new(machine).reload_ns() as f64 / 1e3
 }
 
+/// What a core's own cache holds on `machine`, in KiB.
+pub fn core_cache_kib(machine: &Machine) -> u64 {
+    Judge::new(machine).cache_bytes >> 10
+}
+
 /// The longest that bringing back so many KiB is assumed to take, in us.
 pub fn longest_reload_of_us(kib: f64) -> f64 {
     kib * 1024.0 / LINE_BYTES as f64 * LINE_NS as f64 / 1e3

@@ -4,6 +4,7 @@
 //! figures of one metric mean the same.
 
 mod agreement;
+mod misses;
 mod verdict;
 
 pub use agreement::{
@@ -11,6 +12,7 @@ pub use agreement::{
     Quantity, ReplayResult, ReplayedPolicy,
 };
 
+pub use misses::{MissChange, MissChanges};
 pub use verdict::{PolicyFigure, PolicyPair, ReplayAnalysis, ReplayVerdict, replay_analysis};
 
 use crate::plan::{OlderPlan, SimulationError, check_policies, unique_names};

@@ -123,7 +123,15 @@ pub fn run(args: &AdviseArgs) -> anyhow::Result<u8> {
         .filter_map(|(treatment, (low, high))| Some(Prediction { treatment, changes: [low?, high?] }))
         .collect();
     let study = study_words(&inferred, &predictions);
-    crate::print(&text(&args.file, &inferred, &reloads_us, &predictions, has_threads, study.as_deref()))?;
+    let mut advice = text(&args.file, &inferred, &reloads_us, &predictions, has_threads, study.as_deref());
+    if let Some(words) = replay_words(&args.file, &inferred, &predictions, &machine) {
+        let _ = writeln!(
+            advice,
+            "\nHow many misses each saves, in a virtual machine with a model of its caches\n  stayput {}",
+            shell_words::join(words)
+        );
+    }
+    crate::print(&advice)?;
     match (&args.prove, study) {
         (None, _) => Ok(SUCCESS),
         (Some(_), None) => {
@@ -243,6 +251,25 @@ fn study_words(inferred: &Inferred, predictions: &[Prediction<'_>]) -> Option<Ve
     let mut words = vec!["study".to_owned(), "--sched".into(), format!("default,{}", names.join(",")), "--".into()];
     words.extend(inferred.command.iter().cloned());
     Some(words)
+}
+
+/// The arguments of the replay that counts misses in a virtual machine as large as this one; none where it isn't known what programs
+/// touch.
+fn replay_words(
+    path: &Path,
+    inferred: &Inferred,
+    predictions: &[Prediction<'_>],
+    machine: &Machine,
+) -> Option<Vec<String>> {
+    inferred.programs.iter().find(|program| program.touched_kib.is_some_and(|kib| kib > 0.0))?;
+    let simulated: Vec<Policy> = predictions.iter().map(|prediction| prediction.treatment.policy).collect();
+    let policies = replay::Policy::all().filter(|policy| simulated.contains(&policy.simulated_by()));
+    let names: Vec<&str> = std::iter::once("eevdf").chain(policies.map(|policy| policy.name())).collect();
+    let cpus = inferred.cpus;
+    let caches = format!("pack:1 l2:{cpus}(size={}KiB) core:1 pu:1", potential::core_cache_kib(machine));
+    let words = ["replay", "--on", &format!("vm:1x{cpus}"), "--misses", &caches, "--workload"].map(str::to_owned);
+    let rest = [path.display().to_string(), "--policy".into(), names.join(",")];
+    Some(words.into_iter().chain(rest).collect())
 }
 
 fn text(

@@ -3,15 +3,19 @@
 use crate::rule::{RuleArgs, check_phi_is_heeded};
 use crate::simulate::{Output, print_report, with_horizon, workload_file};
 use crate::{UsageError, shell};
+use ::profile::{Inferred, caching};
 use anyhow::Context;
 use indicatif::ProgressBar;
 use machine::Machine;
 use replay::counting_clock::{ICOUNT_SHIFT, count_instructions};
 use replay::{Policy, Programs, ReplayOutput, Run, RunFailure, Scenario, SeriesError};
+use sim::WorkloadFile;
 use simulation::SimulationError;
 use simulation::replays::{self, Kernel, ReplayPlan};
-use std::path::PathBuf;
-use study::{Ending, GuestMachine, Host, HostFacts, JournalError, Kind, ParseSiteError, Record, Session, Site};
+use std::path::{Path, PathBuf};
+use study::{
+    Ending, GuestMachine, Host, HostFacts, JournalError, Kind, ParseSiteError, Record, Session, Site, toml_file,
+};
 use vm::Vm;
 
 /// Replay a workload with real processes in a running kernel, and in the simulator beside it
@@ -96,8 +100,9 @@ enum Stop {
 
 /// Replays, simulates, and reports on both.
 pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
+    let file = touching(workload_file(&args.workload)?, args)?;
     let (vm, kernel, machine) = target(args)?;
-    let plan = plan(args, kernel, &machine)?;
+    let plan = plan(args, file, kernel, &machine)?;
     let mut programs =
         Programs { replay: launch::companion("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
     if args.misses.is_some() {
@@ -148,8 +153,7 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
     }
 }
 
-fn plan(args: &ReplayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<ReplayPlan> {
-    let file = workload_file(&args.workload)?;
+fn plan(args: &ReplayArgs, file: WorkloadFile, kernel: Kernel, machine: &Machine) -> anyhow::Result<ReplayPlan> {
     let defaults = args.rule.over(file.parameters);
     let parameters = sim::Parameters {
         horizon_ms: Some(args.horizon_ms),
@@ -168,6 +172,25 @@ fn plan(args: &ReplayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<
     let plan = ReplayPlan::new(&scenario, kernel, simulator, &args.policy, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
+}
+
+/// The workload as it refers to memory, where misses are asked for: one that was inferred from a profile and doesn't say so itself, by what its
+/// programs were seen to touch.
+fn touching(file: WorkloadFile, args: &ReplayArgs) -> anyhow::Result<WorkloadFile> {
+    let has_memory = file.workload.jobs.iter().any(|job| job.process.memory != sim::Footprint::default());
+    let path = Path::new(&args.workload);
+    if args.misses.is_none() || has_memory || path.extension().is_none_or(|extension| extension != "toml") {
+        return Ok(file);
+    }
+    let inferred = toml_file::read("workload file", path, Inferred::parse).map_err(UsageError::from)?;
+    let Some(inferred) = inferred else { return Ok(file) };
+    let workload = caching::with_touched(&file.workload, &inferred).ok_or_else(|| {
+        UsageError::from(format!(
+            "{} doesn't say what its programs touch, so that none would miss; profile them with --working-set",
+            path.display()
+        ))
+    })?;
+    Ok(WorkloadFile { workload, ..file })
 }
 
 /// Simulates and replays what isn't in the journal yet, where there is one.

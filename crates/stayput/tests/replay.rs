@@ -75,7 +75,13 @@ fn a_workload_is_played_and_simulated_once_and_the_same_command_goes_on() {
 #[test]
 fn what_cannot_be_played_is_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
+    let profiled = "[profile]\nkernel = \"7.3\"\ncpus = 2\nseconds = 1\nprograms = []\n";
+    std::fs::write(folder.path().join("profiled.toml"), [WORKLOAD, profiled].concat()).unwrap();
     for (words, sentence) in [
+        (
+            "--on vm --workload profiled.toml --misses epyc-7763",
+            "profiled.toml doesn't say what its programs touch, so that none would miss; profile them with --working-set",
+        ),
         ("--policy per-cpu", "`per-cpu` is no policy that can be replayed: name standard, light, heavy"),
         ("--on moon", "`moon` is no place to replay; name here, vm or vm:TOPOLOGY; see"),
         ("--on slurm", "workloads are replayed here or in a virtual machine; leave out --on slurm"),

@@ -2,8 +2,8 @@
 
 use super::Sentence;
 use crate::words::{capital, enumerated};
-use simulation::replays::{Agreement, Disagreement, PolicyPair, QUANTITIES, ReplayVerdict};
-use simulation::{Estimated, Kernel};
+use simulation::replays::{Agreement, Disagreement, MissChange, MissChanges, PolicyPair, QUANTITIES, ReplayVerdict};
+use simulation::{Change, Estimated, Kernel};
 use stats::Metric;
 
 /// A sentence on each thing that is shown; the first begins with the workload's name.
@@ -22,6 +22,7 @@ pub(super) fn sentences(verdict: &ReplayVerdict) -> Vec<Sentence> {
     if let Some(each) = each(&verdict.misses, |[l2, l3]| format!("{l2:.1} and {l3:.1}")) {
         texts.push(format!("of 1,000 references, L2 and L3 would have missed: {each}."));
     }
+    texts.extend(verdict.miss_changes.as_ref().map(miss_changes));
     if let Some(least) = &verdict.least_fair {
         texts.push(format!(
             "of equal processes, the one with the least CPU time has at least {:.2} of what the one with the most has (under {}).",
@@ -68,6 +69,29 @@ fn disagreement(Disagreement { policy, ratio, kernel }: &Disagreement) -> String
     format!("{policy}, {value:.2}{}", interval.unwrap_or_default())
 }
 
+/// What each policy changes of misses, and how far the simulator is from that.
+fn miss_changes(changes: &MissChanges) -> String {
+    let MissChanges { reference, policies, pairs, same_order } = changes;
+    let percent = |Change { percent: Estimated { value, low, high }, .. }: &Change| {
+        let interval = low.zip(*high).map(|(low, high)| format!(" ({low:+.1} to {high:+.1})"));
+        format!("{value:+.1}{}", interval.unwrap_or_default())
+    };
+    let each = policies.iter().map(|MissChange { policy, counted, simulated }| {
+        format!("{policy} {}, simulated {}", percent(counted), percent(simulated))
+    });
+    let order = match (*pairs, *same_order) {
+        (0, _) => "no two policies were counted to differ".into(),
+        (pairs, same) => {
+            format!("of {pairs} pairs of policies that were counted to differ {same} are simulated in the same order")
+        }
+    };
+    format!(
+        "against {reference}, misses of the L2 change by so many percent: {}. The median error is {:.1} points; {order}.",
+        each.collect::<Vec<_>>().join("; "),
+        changes.median_error_points()
+    )
+}
+
 /// Two figures of each policy; none where no policy has them.
 fn each(pairs: &[PolicyPair], words: impl Fn([f64; 2]) -> String) -> Option<String> {
     let each: Vec<String> = pairs.iter().map(|pair| format!("{} {}", pair.policy, words(pair.figures))).collect();
@@ -88,6 +112,7 @@ mod tests {
             agreements: Vec::new(),
             in_kernel: Vec::new(),
             misses: Vec::new(),
+            miss_changes: None,
             least_fair: None,
         }
     }
@@ -126,6 +151,37 @@ mod tests {
         assert_eq!(
             agreeing(&["a", "b", "c"], Vec::new(), 0, 0),
             format!("{start} a, b and c; the simulator sets no two policies apart.")
+        );
+    }
+
+    #[test]
+    fn what_policies_change_of_misses_is_told_with_its_interval_beside_what_was_simulated() {
+        let estimated = |value, interval: Option<(f64, f64)>| Estimated {
+            value,
+            low: interval.map(|i| i.0),
+            high: interval.map(|i| i.1),
+        };
+        let change = |policy: &str, counted, simulated| MissChange {
+            policy: policy.into(),
+            counted: Change::from(counted),
+            simulated: Change::from(simulated),
+        };
+        let policies = vec![
+            change("light", estimated(-91.25, Some((-93.0, -88.0))), estimated(-80.0, Some((-85.0, -75.0)))),
+            change("attached", estimated(2.0, None), estimated(5.0, None)),
+        ];
+        let changes = MissChanges { reference: "eevdf".into(), policies, pairs: 2, same_order: 1 };
+        assert_eq!(
+            texts(&ReplayVerdict { miss_changes: Some(changes.clone()), ..verdict() }),
+            [
+                "spin:5: against eevdf, misses of the L2 change by so many percent: light -91.2 (-93.0 to -88.0), simulated -80.0 (-85.0 to -75.0); \
+              attached +2.0, simulated +5.0. The median error is 7.1 points; of 2 pairs of policies that were counted to differ 1 are simulated in the same order."
+            ]
+        );
+        let none = MissChanges { pairs: 0, same_order: 0, ..changes };
+        assert!(
+            texts(&ReplayVerdict { miss_changes: Some(none), ..verdict() })[0]
+                .ends_with("no two policies were counted to differ.")
         );
     }
 

@@ -4,6 +4,7 @@ use super::agreement::{
     Agreement, CPU_TIME_RATIO, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, ReplayResult, ReplayedPolicy, SLICE_MEDIAN,
     replay_result,
 };
+use super::misses::{MissChanges, miss_changes};
 use super::{Kernel, ReplayPlan};
 use crate::results::samples;
 use serde::Serialize;
@@ -40,6 +41,9 @@ pub struct ReplayVerdict {
     pub in_kernel: Vec<PolicyPair>,
     /// What L2 and L3 would have missed of 1,000 references, by policy.
     pub misses: Vec<PolicyPair>,
+    /// What policies change of misses against the kernel's own scheduler, as counted and as simulated; none where one of these wasn't done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub miss_changes: Option<MissChanges>,
     /// The policy under which equal processes have the least equal CPU time, and the least of theirs over the most.
     pub least_fair: Option<PolicyFigure>,
 }
@@ -65,10 +69,10 @@ pub struct PolicyFigure {
 /// What replays show; the same record gives the same conclusions.
 pub fn replay_analysis(record: &Record<ReplayPlan>) -> ReplayAnalysis {
     let result = replay_result(record);
-    ReplayAnalysis { verdict: verdict(&result), warnings: warnings(record, &result), result }
+    ReplayAnalysis { verdict: verdict(&result, record), warnings: warnings(record, &result), result }
 }
 
-fn verdict(result: &ReplayResult) -> ReplayVerdict {
+fn verdict(result: &ReplayResult, record: &Record<ReplayPlan>) -> ReplayVerdict {
     let agreements = result.agreements.iter().filter(|agreement| {
         // Nothing was asked where no policy follows the same rule in both worlds.
         !agreement.within.is_empty() || !agreement.beyond.is_empty()
@@ -84,6 +88,7 @@ fn verdict(result: &ReplayResult) -> ReplayVerdict {
         agreements: agreements.cloned().collect(),
         in_kernel: pairs(result, [&MIGRATIONS_PER_S, &SLICE_MEDIAN]),
         misses: pairs(result, [&L2_MISSES, &L3_MISSES]),
+        miss_changes: miss_changes(record),
         least_fair: result.policies.iter().filter_map(ratio).min_by(|a, b| a.figure.total_cmp(&b.figure)),
     }
 }

@@ -1,0 +1,170 @@
+//! By how much policies change misses: as the simulator predicts it, and as counted while a kernel replayed the same.
+
+use super::ReplayPlan;
+use super::agreement::{L2_MISSES, MISSES_PER_MS, value};
+use crate::results::{Estimated, mean_log_ratio, samples};
+use crate::verdict::{Change, Direction};
+use serde::Serialize;
+use stats::Metric;
+use study::Record;
+use study::sample::Sample;
+
+/// What policies change of misses against the kernel's own scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissChanges {
+    /// The kernel's own scheduler.
+    pub reference: String,
+    /// The other policies.
+    pub policies: Vec<MissChange>,
+    /// Pairs of policies, the reference among them, whose counted misses differ: the interval of their ratio excludes 1.
+    pub pairs: u32,
+    /// Those of them that the simulator has in the same order.
+    pub same_order: u32,
+}
+
+/// What a policy changes of misses of the L2, in percent: the geometric mean of the ratios of replicates with the same draws.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissChange {
+    /// The policy.
+    pub policy: String,
+    /// As counted in the kernel, of as many references.
+    pub counted: Change,
+    /// As simulated, for as much work.
+    pub simulated: Change,
+}
+
+/// What the policies of `record` change; none where nothing was counted, simulated, or replayed under the kernel's own scheduler.
+pub(super) fn miss_changes(record: &Record<ReplayPlan>) -> Option<MissChanges> {
+    let reference = sim::Policy::Eevdf.name();
+    let (kernel, simulator) = (record.plan.kernel_subject(), record.plan.simulator_subject());
+    let ended = |subject: &str, policy: &str| {
+        let mut samples = samples(record, subject, policy);
+        samples.retain(|sample| sample.result.is_ok());
+        samples
+    };
+    let both = |policy: &String| (policy.clone(), ended(&kernel, policy), ended(&simulator, policy));
+    let all: Vec<(String, Vec<&Sample>, Vec<&Sample>)> = record.plan.policies.iter().map(both).collect();
+    let (_, counted, simulated) = all.iter().find(|(policy, ..)| policy == reference)?;
+    let changes =
+        all.iter().filter(|(policy, ..)| policy != reference).filter_map(|(policy, of_kernel, of_simulator)| {
+            Some(MissChange {
+                policy: policy.clone(),
+                counted: change(of_kernel, counted, &L2_MISSES)?,
+                simulated: change(of_simulator, simulated, &MISSES_PER_MS)?,
+            })
+        });
+    let policies: Vec<MissChange> = changes.collect();
+    if policies.is_empty() {
+        return None;
+    }
+    let (mut pairs, mut same_order) = (0, 0);
+    for (at, a) in all.iter().enumerate() {
+        for b in &all[at + 1..] {
+            let (Some(counted), Some(simulated)) = (change(&a.1, &b.1, &L2_MISSES), change(&a.2, &b.2, &MISSES_PER_MS))
+            else {
+                continue;
+            };
+            let is_shown = counted.direction != Direction::NoneShown && counted.percent.low.is_some();
+            pairs += u32::from(is_shown);
+            same_order += u32::from(is_shown && (counted.percent.value < 0.0) == (simulated.percent.value < 0.0));
+        }
+    }
+    Some(MissChanges { reference: reference.to_owned(), policies, pairs, same_order })
+}
+
+/// By which percentage a metric of `samples` differs from that of their twins in `reference`.
+fn change(samples: &[&Sample], reference: &[&Sample], metric: &Metric) -> Option<Change> {
+    let log = mean_log_ratio(samples, reference, metric, value)?;
+    Some(Change::from(log.map(|log: f64| 100.0 * log.exp_m1())))
+}
+
+impl MissChanges {
+    /// The median distance of what was simulated from what was counted, in percentage points.
+    pub fn median_error_points(&self) -> f64 {
+        let error = |Estimated { value, .. }: Estimated, other: Estimated| (value - other.value).abs();
+        let errors = self.policies.iter().map(|it| error(it.simulated.percent, it.counted.percent));
+        stats::quantile(&errors.collect::<Vec<_>>(), 0.5).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{MISSES, WORK};
+    use machine::Machine;
+    use replay::{Policy, ReplayOutput, Run, Scenario};
+    use std::collections::BTreeMap;
+    use study::kind::Kind;
+    use study::sample::Measurements;
+    use study::{Ending, Host, Session};
+
+    /// A record of replays under `policies`, each with misses of 1,000 references by replicate, and simulated misses of 100 ms of work.
+    fn record(policies: &[(&str, [f64; 3], [f64; 3])]) -> Record<ReplayPlan> {
+        let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+        let known: Vec<Policy> = policies.iter().map(|(name, ..)| name.parse().unwrap()).collect();
+        let parameters = sim::Parameters { replicates: 3, ..sim::Parameters::default() };
+        let scenario = Scenario { workload: sim::Workload::spin(2), parameters: parameters.clone() };
+        let kernel = super::super::Kernel {
+            release: "7.3".into(),
+            place: "vm:1x2".into(),
+            is_scalable: false,
+            max_wait_ms: None,
+        };
+        let plan = ReplayPlan::new(&scenario, kernel, Some(parameters), &known, &machine);
+        plan.check().unwrap();
+        let mut session = Session::open(None, &plan, &machine, &Host::Modelled, &[]).unwrap();
+        for (policy, (_, counted, simulated)) in known.into_iter().zip(policies) {
+            for replicate in 0..3_u32 {
+                let at = replicate as usize;
+                let run = Run { policy, replicate };
+                let metrics = BTreeMap::from([("l2_misses_per_1000".to_owned(), counted[at])]);
+                let output = ReplayOutput { metrics, ..ReplayOutput::default() };
+                let of_kernel = plan.sample(run, Ok(output), 2 * replicate);
+                let metrics = BTreeMap::from([(MISSES, simulated[at]), (WORK, 100.0)]);
+                let measured = Measurements { metrics, ..Measurements::default() };
+                let of_simulator = plan.sample_of(plan.simulator_subject(), run, 2 * replicate + 1, 0.0, Ok(measured));
+                session.add(of_kernel).unwrap();
+                session.add(of_simulator).unwrap();
+            }
+        }
+        session.end::<crate::RunError>(Ok(Ending::Finished)).unwrap()
+    }
+
+    #[test]
+    fn policies_are_compared_with_the_kernels_own_by_twins_and_in_their_order() {
+        let found = miss_changes(&record(&[
+            ("eevdf", [100.0, 200.0, 400.0], [50.0, 60.0, 70.0]),
+            // Half of each twin's, whatever these are; and simulated a quarter.
+            ("light", [50.0, 100.0, 200.0], [12.5, 15.0, 17.5]),
+            // A little more than half, always; and simulated more than all others.
+            ("heavy", [51.0, 102.0, 204.0], [100.0, 120.0, 140.0]),
+            // Now more, now less: not told apart from anything.
+            ("long-slice", [10.0, 900.0, 300.0], [50.0, 60.0, 70.0]),
+        ]))
+        .unwrap();
+        let percents =
+            |change: &MissChange| [change.counted.percent.value, change.simulated.percent.value].map(f64::round);
+        let told: Vec<_> = found.policies.iter().map(|change| (change.policy.as_str(), percents(change))).collect();
+        assert_eq!(told[..2], [("light", [-50.0, -75.0]), ("heavy", [-49.0, 100.0])]);
+        assert_eq!(
+            (found.policies[2].counted.direction, found.policies[2].simulated.percent.value),
+            (Direction::NoneShown, 0.0)
+        );
+        // eevdf and light are in the same order, eevdf and heavy aren't; light and heavy are.
+        assert_eq!((found.reference.as_str(), found.pairs, found.same_order), ("eevdf", 3, 2));
+        let long = found.policies[2].counted.percent.value.abs();
+        assert!(
+            (found.median_error_points()
+                - [25.0, 149.0, long].into_iter().fold(f64::INFINITY, |m, e| if e > 25.0 { m.min(e) } else { m }))
+            .abs()
+                < 1.0
+        );
+    }
+
+    #[test]
+    fn without_the_kernels_own_or_what_was_counted_there_is_no_change() {
+        assert_eq!(miss_changes(&record(&[("light", [1.0; 3], [1.0; 3]), ("heavy", [2.0; 3], [1.0; 3])])), None);
+        // Nobody missed.
+        assert_eq!(miss_changes(&record(&[("eevdf", [0.0; 3], [0.0; 3]), ("light", [0.0; 3], [0.0; 3])])), None);
+    }
+}
