@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn whoever_touches_much_refers_to_as_many_lines_in_that_time() {
-        let text = "name = \"w\"\n[[jobs]]\nname = \"a\"\n[jobs.process]\nwork_ms = { constant = 9 }\n[[jobs]]\nname = \"b\"\n\
-                    [jobs.process]\nwork_ms = { constant = 9 }\n[[jobs]]\nname = \"b\"\n[jobs.process]\nwork_ms = { constant = 9 }\n";
+        let text = "name = \"w\"\n[[jobs]]\nname = \"a\"\nprocesses = 1\n[jobs.process]\nwork_ms = { constant = 9 }\n[[jobs]]\nname = \"b\"\nprocesses = 1\n\
+                    [jobs.process]\nwork_ms = { constant = 9 }\n[[jobs]]\nname = \"b\"\nprocesses = 1\n[jobs.process]\nwork_ms = { constant = 9 }\n";
         let workload = WorkloadFile::parse(text).unwrap().workload;
         let programs = ["a", "b"].map(|name| Program { name: name.into(), ..Program::default() });
         let profile = Profile { programs: programs.into(), ..Profile::default() };

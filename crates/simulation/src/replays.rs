@@ -15,6 +15,7 @@ pub use agreement::{
 pub use misses::{MissChange, MissChanges};
 pub use verdict::{PolicyFigure, PolicyPair, ReplayAnalysis, ReplayVerdict, replay_analysis};
 
+use crate::metrics::WORK;
 use crate::plan::{OlderPlan, SimulationError, check_policies, unique_names};
 use crate::run::TimeSharing;
 use machine::Machine;
@@ -320,6 +321,9 @@ fn simulated(
     }
     .measurements();
     measured.metrics.extend(by_metric(own.metrics));
+    let cpu_ms = processes.iter().map(|process| process.cpu_ns as f64 / 1e6).sum::<f64>();
+    let share = measured.metrics.get(&WORK).map_or(1.0, |work_ms| if cpu_ms > 0.0 { work_ms / cpu_ms } else { 1.0 });
+    measured.metrics.insert(misses::FIRST_USE.clone(), misses::first_uses(workload, &processes, share));
     measured.histograms.extend(by_metric(own.histograms));
     measured
 }

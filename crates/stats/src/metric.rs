@@ -96,8 +96,10 @@ impl Unit {
 const INDICES: [&str; 2] = ["jain_index", "cpu_time_least_over_most"];
 
 /// Quantities that are counted by cause, and the causes.
-const CAUSES: [(&str, &[&str]); 2] =
-    [("misses", &["reload", "steady", "invalidation"]), ("moves", &["voluntary", "forced", "within", "resumed"])];
+const CAUSES: [(&str, &[&str]); 2] = [
+    ("misses", &["reload", "steady", "invalidation", "first_use"]),
+    ("moves", &["voluntary", "forced", "within", "resumed"]),
+];
 
 /// How the names of quantities begin of which less is better.
 const LOWER: [&str; 14] = [

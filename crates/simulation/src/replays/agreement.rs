@@ -29,7 +29,7 @@ pub const MIGRATIONS_PER_S: Metric = Metric::lower("migrations", Unit::PerSecond
 /// Median of the effective time slices.
 pub use crate::metrics::SLICE_MEDIAN;
 /// The misses of a run for each ms of its work: what runs of different lengths have in common.
-pub(super) const MISSES_PER_MS: Metric = Metric::lower("misses", Unit::PerMs);
+const MISSES_PER_MS: Metric = Metric::lower("misses", Unit::PerMs);
 /// References to the workload's data that missed the modelled L2.
 pub const L2_MISSES: Metric = Metric::lower("l2_misses", Unit::PerThousand);
 /// References to the workload's data that missed the modelled L3.
@@ -196,8 +196,7 @@ pub(crate) fn replay_result(record: &Record<ReplayPlan>) -> ReplayResult {
     }
 }
 
-/// A number of a sample, which may be one of two of its metrics.
-pub(super) fn value(sample: &Sample, metric: &Metric) -> Option<f64> {
+fn value(sample: &Sample, metric: &Metric) -> Option<f64> {
     if *metric == MISSES_PER_MS {
         return Some(sample.value(&MISSES)? / sample.value(&WORK)?);
     }

@@ -1,13 +1,39 @@
 //! By how much policies change misses: as the simulator predicts it, and as counted while a kernel replayed the same.
 
 use super::ReplayPlan;
-use super::agreement::{L2_MISSES, MISSES_PER_MS, value};
+use super::agreement::L2_MISSES;
+use crate::metrics::{MISSES, WORK};
 use crate::results::{Estimated, mean_log_ratio, samples};
 use crate::verdict::{Change, Direction};
 use serde::Serialize;
-use stats::Metric;
+use sim::cache::Order;
+use sim::{ProcessOutcome, Workload};
+use stats::{By, Metric};
+use std::sync::LazyLock;
 use study::Record;
 use study::sample::Sample;
+
+/// Simulated misses of lines that a process had never used before: what is counted in a kernel leaves them out.
+pub(super) static FIRST_USE: LazyLock<Metric> = LazyLock::new(|| MISSES.by(By::Cause("first_use".into())));
+
+/// How many such misses are expected, where `share` of the processes' CPU time was work: at random, each of n lines is still unused after
+/// work of t passes with a probability of exp(-t).
+pub(super) fn first_uses(workload: &Workload, processes: &[ProcessOutcome], share: f64) -> f64 {
+    let mut of_processes = processes.iter();
+    let of_job = |job: &sim::Job| {
+        let memory = &job.process.memory;
+        let of_own = of_processes.by_ref().take(job.processes as usize);
+        let passes: Vec<f64> = of_own.map(|process| process.cpu_ns as f64 / 1e3 * share / memory.pass_us).collect();
+        let used = |passes: f64| match memory.order {
+            Order::Random => -(-passes).exp_m1(),
+            Order::Blocked => passes.min(1.0),
+        };
+        let own_lines = memory.reload_lines - memory.shared_lines;
+        own_lines * passes.iter().map(|passes| used(*passes)).sum::<f64>()
+            + memory.shared_lines * used(passes.iter().sum())
+    };
+    workload.jobs.iter().map(of_job).sum()
+}
 
 /// What policies change of misses against the kernel's own scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,7 +76,7 @@ pub(super) fn miss_changes(record: &Record<ReplayPlan>) -> Option<MissChanges> {
             Some(MissChange {
                 policy: policy.clone(),
                 counted: change(of_kernel, counted, &L2_MISSES)?,
-                simulated: change(of_simulator, simulated, &MISSES_PER_MS)?,
+                simulated: change(of_simulator, simulated, &MISSES)?,
             })
         });
     let policies: Vec<MissChange> = changes.collect();
@@ -60,8 +86,7 @@ pub(super) fn miss_changes(record: &Record<ReplayPlan>) -> Option<MissChanges> {
     let (mut pairs, mut same_order) = (0, 0);
     for (at, a) in all.iter().enumerate() {
         for b in &all[at + 1..] {
-            let (Some(counted), Some(simulated)) = (change(&a.1, &b.1, &L2_MISSES), change(&a.2, &b.2, &MISSES_PER_MS))
-            else {
+            let (Some(counted), Some(simulated)) = (change(&a.1, &b.1, &L2_MISSES), change(&a.2, &b.2, &MISSES)) else {
                 continue;
             };
             let is_shown = counted.direction != Direction::NoneShown && counted.percent.low.is_some();
@@ -72,9 +97,18 @@ pub(super) fn miss_changes(record: &Record<ReplayPlan>) -> Option<MissChanges> {
     Some(MissChanges { reference: reference.to_owned(), policies, pairs, same_order })
 }
 
+/// Simulated misses but for first uses, for each ms of work; any other number as it is.
+fn comparable(sample: &Sample, metric: &Metric) -> Option<f64> {
+    let number = sample.value(metric)?;
+    if *metric != MISSES {
+        return Some(number);
+    }
+    Some((number - sample.value(&FIRST_USE).unwrap_or_default()) / sample.value(&WORK)?)
+}
+
 /// By which percentage a metric of `samples` differs from that of their twins in `reference`.
 fn change(samples: &[&Sample], reference: &[&Sample], metric: &Metric) -> Option<Change> {
-    let log = mean_log_ratio(samples, reference, metric, value)?;
+    let log = mean_log_ratio(samples, reference, metric, comparable)?;
     Some(Change::from(log.map(|log: f64| 100.0 * log.exp_m1())))
 }
 
@@ -90,13 +124,33 @@ impl MissChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{MISSES, WORK};
     use machine::Machine;
     use replay::{Policy, ReplayOutput, Run, Scenario};
     use std::collections::BTreeMap;
     use study::kind::Kind;
     use study::sample::Measurements;
     use study::{Ending, Host, Session};
+
+    #[test]
+    fn lines_are_used_for_the_first_time_once_by_each_process_that_comes_to_them() {
+        let mut workload = sim::Workload::spin(2);
+        workload.jobs.truncate(1);
+        let job = &mut workload.jobs[0];
+        job.processes = 2;
+        job.process.memory = sim::Footprint { reload_lines: 1_000.0, pass_us: 100.0, ..sim::Footprint::default() };
+        let process = |cpu_ns| ProcessOutcome { arrived_ns: Some(0), ended_ns: None, cpu_ns };
+        let uses = |workload: &Workload, cpu_ns: [u64; 2]| first_uses(workload, &cpu_ns.map(process), 1.0);
+        assert_eq!(uses(&workload, [0, 0]), 0.0);
+        // After a pass, all but 1/e; after many, all, of each process.
+        assert!((uses(&workload, [100_000, 0]) - 632.12).abs() < 0.01);
+        assert!((uses(&workload, [10_000_000, 10_000_000]) - 2_000.0).abs() < 1e-9);
+        assert!((first_uses(&workload, &[process(200_000), process(0)], 0.5) - 632.12).abs() < 0.01);
+        // What both have in common, the first of them uses.
+        workload.jobs[0].process.memory.shared_lines = 1_000.0;
+        assert!((uses(&workload, [10_000_000, 10_000_000]) - 1_000.0).abs() < 1e-9);
+        workload.jobs[0].process.memory = sim::Footprint { order: Order::Blocked, ..workload.jobs[0].process.memory };
+        assert!((uses(&workload, [25_000, 25_000]) - 500.0).abs() < 1e-9);
+    }
 
     /// A record of replays under `policies`, each with misses of 1,000 references by replicate, and simulated misses of 100 ms of work.
     fn record(policies: &[(&str, [f64; 3], [f64; 3])]) -> Record<ReplayPlan> {
