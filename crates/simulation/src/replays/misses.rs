@@ -97,13 +97,13 @@ pub(super) fn miss_changes(record: &Record<ReplayPlan>) -> Option<MissChanges> {
     Some(MissChanges { reference: reference.to_owned(), policies, pairs, same_order })
 }
 
-/// Simulated misses but for first uses, for each ms of work; any other number as it is.
+/// Simulated misses but for first uses, which older journals don't tell, for each ms of work; any other number as it is.
 fn comparable(sample: &Sample, metric: &Metric) -> Option<f64> {
     let number = sample.value(metric)?;
     if *metric != MISSES {
         return Some(number);
     }
-    Some((number - sample.value(&FIRST_USE).unwrap_or_default()) / sample.value(&WORK)?)
+    Some((number - sample.value(&FIRST_USE)?) / sample.value(&WORK)?)
 }
 
 /// By which percentage a metric of `samples` differs from that of their twins in `reference`.
@@ -174,7 +174,8 @@ mod tests {
                 let metrics = BTreeMap::from([("l2_misses_per_1000".to_owned(), counted[at])]);
                 let output = ReplayOutput { metrics, ..ReplayOutput::default() };
                 let of_kernel = plan.sample(run, Ok(output), 2 * replicate);
-                let metrics = BTreeMap::from([(MISSES, simulated[at]), (WORK, 100.0)]);
+                // Seven of them by first uses.
+                let metrics = [(MISSES, simulated[at] + 7.0), (FIRST_USE.clone(), 7.0), (WORK, 100.0)].into();
                 let measured = Measurements { metrics, ..Measurements::default() };
                 let of_simulator = plan.sample_of(plan.simulator_subject(), run, 2 * replicate + 1, 0.0, Ok(measured));
                 session.add(of_kernel).unwrap();
