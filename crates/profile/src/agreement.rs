@@ -4,7 +4,7 @@
 use crate::histogram::{Histogram, TimeBin};
 use crate::intf::Times;
 use crate::potential::touched_in_slice;
-use crate::profile::{EndsPercent, INTERVAL_EDGES_MS, Others, Profile, Program, ReloadUs};
+use crate::profile::{EndsPercent, Others, Profile, Program, ReloadUs};
 use crate::survival::product_limit;
 use crate::workload::{quoted, written};
 use serde::Deserialize;
@@ -150,10 +150,6 @@ impl Inferred {
     pub(crate) fn new(profile: &Profile, programs: &[&Program], jobs: &[usize]) -> Self {
         let programs = programs.iter().zip(jobs).map(|(program, &jobs)| {
             let touched = program.working_set.as_ref().and_then(|set| touched_in_slice(program, set));
-            let seen_in_ms = |slice_ms: f64| {
-                let bin = INTERVAL_EDGES_MS.partition_point(|&edge| edge <= slice_ms);
-                INTERVAL_EDGES_MS.get(bin).copied().unwrap_or(slice_ms)
-            };
             let intervals = &program.histograms.dispatch_interval;
             let waits = &program.histograms.wait;
             InferredProgram {
@@ -166,8 +162,8 @@ impl Inferred {
                 preemptions_by_others: program.intervening.preemptions_by_others,
                 wait_ms: (waits.count > 0).then(|| shares(waits)),
                 reload_us: program.reload_us,
-                touched_kib: touched.map(|(kib, _)| kib),
-                touched_ms: touched.map(|(_, slice_ms)| seen_in_ms(slice_ms)),
+                touched_kib: touched.map(|touched| touched.kib),
+                touched_ms: touched.map(|touched| touched.seen_in_ms),
             }
         });
         let Profile { kernel, cpus, seconds, command, .. } = profile;
@@ -635,7 +631,7 @@ fn distance(cdf: &[(f64, f64)], bins: &[TimeBin], from_ms: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Histograms, WorkingSet};
+    use crate::profile::{Histograms, INTERVAL_EDGES_MS, WorkingSet};
     use machine::Machine;
     use sim::{Parameters, ProcessIndex, WorkloadFile};
 
@@ -700,6 +696,11 @@ mod tests {
             read.touched_kib.zip(read.touched_ms)
         };
         assert_eq!(of(&profile), Some((412.0, 5.0)));
+        // Where that was looked at too seldom, what is touched in the next longer time counts, and that time.
+        let mut median_kib = vec![None; INTERVAL_EDGES_MS.len() + 1];
+        median_kib[2] = Some(700.0);
+        profile.programs[0].working_set = Some(WorkingSet { median_kib, ..WorkingSet::default() });
+        assert_eq!(of(&profile), Some((700.0, 9.0)));
         profile.programs[0].working_set = None;
         assert_eq!(of(&profile), None);
     }

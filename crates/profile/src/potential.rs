@@ -40,12 +40,24 @@ pub fn longest_reload_of_us(kib: f64) -> f64 {
     kib * 1024.0 / LINE_BYTES as f64 * LINE_NS as f64 / 1e3
 }
 
-/// What a program touches in as long a time as nine of ten of its slices don't exceed, in KiB, and that time in ms; none where it isn't
-/// known.
-pub(crate) fn touched_in_slice(program: &Program, set: &WorkingSet) -> Option<(f64, f64)> {
+/// What a program touches in as long a time as nine of ten of its slices don't exceed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Touched {
+    pub kib: f64,
+    /// That time, in ms.
+    pub slice_ms: f64,
+    /// In how much CPU time it was seen to touch as much, at most, in ms: longer than the slice where that was looked at too seldom.
+    pub seen_in_ms: f64,
+}
+
+/// What `program` touches in a slice; none where it isn't known.
+pub(crate) fn touched_in_slice(program: &Program, set: &WorkingSet) -> Option<Touched> {
     let slice_ms = program.histograms.effective_slice.quantile_ms(0.9)?;
-    let bin = INTERVAL_EDGES_MS.partition_point(|&edge| edge <= slice_ms);
-    Some((*set.median_kib.get(bin..)?.iter().flatten().next()?, slice_ms))
+    let first = INTERVAL_EDGES_MS.partition_point(|&edge| edge <= slice_ms);
+    let mut bins = set.median_kib.iter().enumerate().skip(first);
+    let (bin, kib) = bins.find_map(|(bin, kib)| Some((bin, (*kib)?)))?;
+    let seen_in_ms = INTERVAL_EDGES_MS.get(bin).copied().unwrap_or(slice_ms);
+    Some(Touched { kib, slice_ms, seen_in_ms })
 }
 
 /// Judges programs on one machine.
@@ -114,7 +126,7 @@ impl Judge {
             return None;
         }
         let slices = &program.histograms.effective_slice;
-        let (kib, slice_ms) = touched_in_slice(program, set)?;
+        let Touched { kib, slice_ms, .. } = touched_in_slice(program, set)?;
         let reload_us = longest_reload_of_us(kib);
         if reload_us >= self.reload_ns() as f64 / 1e3 {
             return None;
