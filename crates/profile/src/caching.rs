@@ -78,16 +78,17 @@ pub fn with_reloads(
     Ok(cached)
 }
 
-/// CPU time for a reference, at least, in ns: an emulator that models caches makes no more of them, and who refers more often than that
-/// would be slowed down beyond what it works.
-const LEAST_REFERENCE_NS: f64 = 250.0;
+/// CPU time for a reference, at least, in ns, of an emulator that models caches, for each of its CPUs: they take turns, in which the clock of
+/// all of them goes on.
+const LEAST_REFERENCE_NS: f64 = 400.0;
 
 /// `workload` whose processes refer at random to as many lines as they touch in a slice, each once on average in the CPU time in which they
-/// were seen to, or so slowly that an emulator keeps up; none where that isn't known of any of its programs. It is for counting misses:
+/// were seen to, or so slowly that an emulator of `cpus` CPUs keeps up; none where that isn't known of any of its programs. It is for counting misses:
 /// what these cost is in the work that was measured.
 ///
 /// Programs refer to their lines more often, and to some more than to others.
-pub fn with_touched(workload: &Workload, inferred: &Inferred) -> Option<Workload> {
+pub fn with_touched(workload: &Workload, inferred: &Inferred, cpus: u32) -> Option<Workload> {
+    let least_ns = LEAST_REFERENCE_NS * f64::from(cpus);
     let mut touching = workload.clone();
     let mut jobs = touching.jobs.iter_mut();
     for program in &inferred.programs {
@@ -97,7 +98,7 @@ pub fn with_touched(workload: &Workload, inferred: &Inferred) -> Option<Workload
             continue;
         };
         let reload_lines = (kib * 1024.0 / LINE_BYTES as f64).round();
-        let pass_us = program.touched_ms.map_or(0.0, |ms| ms * 1e3).max(reload_lines * LEAST_REFERENCE_NS / 1e3);
+        let pass_us = program.touched_ms.map_or(0.0, |ms| ms * 1e3).max(reload_lines * least_ns / 1e3);
         for job in of_program {
             if reload_lines == 0.0 {
                 continue;
@@ -134,14 +135,19 @@ mod tests {
         let programs = ["a", "b"].map(|name| Program { name: name.into(), ..Program::default() });
         let profile = Profile { programs: programs.into(), ..Profile::default() };
         let mut inferred = Inferred::new(&profile, &[&profile.programs[0], &profile.programs[1]], &[1, 2]);
-        assert_eq!(with_touched(&workload, &inferred), None);
+        assert_eq!(with_touched(&workload, &inferred, 1), None);
         (inferred.programs[1].touched_kib, inferred.programs[1].touched_ms) = (Some(512.0), Some(4.0));
         inferred.programs[0].touched_kib = Some(1_024.0);
-        let touching = with_touched(&workload, &inferred).unwrap();
-        let footprints = touching.jobs.iter().map(|job| (job.process.memory.reload_lines, job.process.memory.pass_us));
-        assert_eq!(footprints.collect::<Vec<_>>(), [(16_384.0, 4_096.0), (8_192.0, 4_000.0), (8_192.0, 4_000.0)]);
+        let footprints = |cpus: u32| {
+            let touching = with_touched(&workload, &inferred, cpus).unwrap();
+            let of_job = |job: &sim::Job| (job.process.memory.reload_lines, job.process.memory.pass_us);
+            touching.jobs.iter().map(of_job).collect::<Vec<_>>()
+        };
+        assert_eq!(footprints(1), [(16_384.0, 6_553.6), (8_192.0, 4_000.0), (8_192.0, 4_000.0)]);
+        // By turns, each goes slower.
+        assert_eq!(footprints(2), [(16_384.0, 13_107.2), (8_192.0, 6_553.6), (8_192.0, 6_553.6)]);
         inferred.programs.iter_mut().for_each(|program| program.touched_kib = Some(0.0));
-        assert_eq!(with_touched(&workload, &inferred), None);
+        assert_eq!(with_touched(&workload, &inferred, 1), None);
     }
 
     #[test]

@@ -52,11 +52,12 @@ impl Gate {
 
 /// What one process lets the others know.
 pub(crate) struct ProcessState {
-    /// Opened when another ends for this one to arrive.
-    pub(crate) admitted: Gate,
+    /// Set at another's end for who arrives then, and by others as they arrive.
     pub(crate) arrived: Moment,
     pub(crate) ended: Moment,
     pub(crate) work_ns: AtomicU64,
+    /// CPU time whose references were not made.
+    pub(crate) unreferred_ns: AtomicU64,
     /// What it couldn't do, by number from 1, and the kernel's error.
     failed_at: AtomicU32,
     failed_for: AtomicU32,
@@ -314,7 +315,7 @@ impl Log<'_> {
 
 /// A program without any instructions.
 ///
-/// Processes are forked ahead, and wake when they arrive; where they were last, a kernel lets them go on. One that begins is placed
+/// Most processes are forked ahead, and wake when they arrive; where they were last, a kernel lets them go on. One that begins is placed
 /// anew: when it is forked, and when it executes a program. That is done before the kernel looks into the program, finds none, and
 /// lets the process go on as it was.
 pub(crate) struct Placing(Option<OwnedFd>);

@@ -19,6 +19,10 @@ const LINE_BYTES: usize = 64;
 /// What fits below the fresh lines.
 pub(crate) const MOST_REUSED_BYTES: usize = FRESH_OFFSET_BYTES;
 
+/// The longest CPU time whose references are still made when it has passed, in ns: a chunk of work takes the turns of all CPUs of an
+/// emulator.
+const MOST_DUE_NS: f64 = 32e5;
+
 /// Where the lines begin that the processes of a job share.
 fn shared_start(job: usize) -> usize {
     window::shared(JobIndex(job as u32)) as usize
@@ -60,6 +64,61 @@ pub(crate) fn unmap_shared(job: usize, footprint: &Footprint) {
     }
 }
 
+/// The window of a process: its own reused lines, and fresh ones behind where it uses any.
+fn own(process: usize, footprint: &Footprint) -> [(usize, usize); 2] {
+    let window = window::own(ProcessIndex(process as u32)) as usize;
+    let shared_lines = lines(footprint, footprint.shared_lines);
+    let own_lines = lines(footprint, footprint.reload_lines).saturating_sub(shared_lines);
+    let fresh_bytes = if footprint.steady_misses_per_ms > 0.0 { FRESH_BYTES } else { 0 };
+    [(window, own_lines * LINE_BYTES), (window + FRESH_OFFSET_BYTES, fresh_bytes)]
+}
+
+/// Maps a process' own memory.
+pub(crate) fn map_own(process: usize, footprint: &Footprint) -> Result<(), Errno> {
+    own(process, footprint).into_iter().try_for_each(|(start, bytes)| map(start, bytes, MapFlags::MAP_PRIVATE))
+}
+
+/// Memory that is mapped for a process yet to be forked, and given to no other that is.
+pub(crate) struct Kept {
+    parts: [(usize, usize); 2],
+}
+
+impl Kept {
+    /// Maps it.
+    pub(crate) fn map(process: usize, footprint: &Footprint) -> Result<Self, Errno> {
+        map_own(process, footprint)?;
+        let kept = Self { parts: own(process, footprint) };
+        kept.advise(libc::MADV_DONTFORK)?;
+        Ok(kept)
+    }
+
+    /// Lets the next one that is forked have it.
+    pub(crate) fn give(&self) -> Result<(), Errno> {
+        self.advise(libc::MADV_DOFORK)
+    }
+
+    fn advise(&self, advice: libc::c_int) -> Result<(), Errno> {
+        self.mapped().try_for_each(|(start, bytes)| {
+            // SAFETY: `map` mapped it; what a child gets of it changes nothing here.
+            Errno::result(unsafe { libc::madvise(start, bytes, advice) }).map(drop)
+        })
+    }
+
+    fn mapped(&self) -> impl Iterator<Item = (*mut libc::c_void, usize)> {
+        let parts = self.parts.into_iter().filter(|&(_, bytes)| bytes > 0);
+        parts.map(|(start, bytes)| (std::ptr::with_exposed_provenance_mut(start), bytes))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.mapped().for_each(|(start, bytes)| {
+            // SAFETY: `map` mapped it, and this process never uses it.
+            unsafe { libc::munmap(start, bytes) };
+        });
+    }
+}
+
 /// A process' memory, and where in it the process is.
 pub(crate) struct Memory {
     shared: usize,
@@ -71,71 +130,79 @@ pub(crate) struct Memory {
     references: f64,
     fresh: f64,
     writes: f64,
-    /// What of these is due, below 1 between two calls.
+    /// What of these is due.
     due: [f64; 3],
+    /// CPU time whose references were given up.
+    unreferred_ns: f64,
     next: usize,
     next_fresh: usize,
     random: u64,
 }
 
 impl Memory {
-    /// Maps a process' own memory.
-    pub(crate) fn map(process: usize, job: usize, footprint: &Footprint) -> Result<Self, Errno> {
-        let window = window::own(ProcessIndex(process as u32)) as usize;
+    /// The memory of a process for which all is mapped.
+    pub(crate) fn new(process: usize, job: usize, footprint: &Footprint) -> Self {
         let all = lines(footprint, footprint.reload_lines);
         let shared_lines = lines(footprint, footprint.shared_lines).min(all);
         let in_lines = footprint.line_bytes / LINE_BYTES as f64;
-        let memory = Self {
+        Self {
             shared: shared_start(job),
             shared_lines,
-            private: window,
+            private: window::own(ProcessIndex(process as u32)) as usize,
             private_lines: all - shared_lines,
             order: footprint.order,
             references: all as f64 / (footprint.pass_us * 1e3),
             fresh: footprint.steady_misses_per_ms * in_lines / 1e6,
             writes: footprint.shared_writes_per_ms * in_lines / 1e6,
             due: [0.0; 3],
+            unreferred_ns: 0.0,
             next: 0,
             next_fresh: 0,
             random: 0x9e37_79b9_7f4a_7c15 ^ process as u64,
-        };
-        map(window, memory.private_lines * LINE_BYTES, MapFlags::MAP_PRIVATE)?;
-        if memory.fresh > 0.0 {
-            map(window + FRESH_OFFSET_BYTES, FRESH_BYTES, MapFlags::MAP_PRIVATE)?;
         }
-        Ok(memory)
     }
 
-    /// Makes the references of so much CPU time; `pause` is called between a few of them.
-    pub(crate) fn refer(&mut self, cpu_ns: u64, mut pause: impl FnMut()) {
+    /// Makes the references of so much CPU time, and what is left of those before. `goes_on` is asked between a few of them: what
+    /// isn't made then is due the next time, and given up where it is more than a CPU that is fast enough ever owes.
+    pub(crate) fn refer(&mut self, cpu_ns: u64, mut goes_on: impl FnMut() -> bool) {
         const BATCH: usize = 64;
-        let ns = cpu_ns as f64;
-        let mut count = [self.references, self.fresh, self.writes].map(|rate| rate * ns);
-        for (count, due) in count.iter_mut().zip(&mut self.due) {
-            *due += *count;
-            *count = due.floor();
-            *due -= *count;
+        let rates = [self.references, self.fresh, self.writes];
+        let mut given_up_ns: f64 = 0.0;
+        for (due, rate) in self.due.iter_mut().zip(rates).filter(|&(_, rate)| rate > 0.0) {
+            *due += rate * cpu_ns as f64;
+            let beyond_ns = (*due / rate - MOST_DUE_NS).max(0.0);
+            *due -= rate * beyond_ns;
+            given_up_ns = given_up_ns.max(beyond_ns);
         }
-        let [references, fresh, writes] = count.map(|count| count as usize);
-        for done in 0..references {
+        self.unreferred_ns += given_up_ns;
+        let mut goes_on = |done: usize| done % BATCH < BATCH - 1 || goes_on();
+        let [references, fresh, writes] = self.due.map(|due| due as usize);
+        let made = (0..references).position(|done| {
             let line = self.next_line();
             read(line);
-            if done % BATCH == BATCH - 1 {
-                pause();
-            }
+            !goes_on(done)
+        });
+        self.due[0] -= made.map_or(references, |last| last + 1) as f64;
+        if made.is_some() {
+            return;
         }
-        for done in 0..fresh {
+        let made = (0..fresh).position(|done| {
             read(self.private + FRESH_OFFSET_BYTES + self.next_fresh);
             self.next_fresh = (self.next_fresh + LINE_BYTES) % FRESH_BYTES;
-            if done % BATCH == BATCH - 1 {
-                pause();
-            }
-        }
+            !goes_on(done)
+        });
+        self.due[1] -= made.map_or(fresh, |last| last + 1) as f64;
         for _ in 0..if self.shared_lines > 0 { writes } else { 0 } {
             let line = self.below(self.shared_lines);
             write(self.shared + line * LINE_BYTES);
         }
-        pause();
+        self.due[2] -= writes as f64;
+        goes_on(BATCH - 1);
+    }
+
+    /// CPU time whose references were given up, since the CPU was too slow for them, in ns.
+    pub(crate) fn unreferred_ns(&self) -> u64 {
+        self.unreferred_ns as u64
     }
 
     /// The address of the reused line that is referred to next.

@@ -2,8 +2,8 @@
 
 use crate::arena::{Arena, Barrier, JobState, Lock, ProcessState, Semaphore, SetupStep};
 use crate::groups::Groups;
-use crate::memory::Memory;
-use crate::presence::Presence;
+use crate::memory::{self, Memory};
+use crate::presence::{Presence, now_ns};
 use crate::{Binding, CHUNK, Replay};
 use machine::linux::Tid;
 use machine::linux::affinity::Mask;
@@ -79,13 +79,10 @@ impl Process<'_> {
 
     /// Gets ready, waits for the beginning, follows its course. The caller was forked for this and ends afterwards.
     pub(crate) fn run(&self) {
-        let memory = match self.get_ready() {
-            Ok(memory) => memory,
-            Err((step, errno)) => {
-                self.state().fail(step, errno);
-                return;
-            }
-        };
+        if let Err((step, errno)) = self.get_ready() {
+            self.state().fail(step, errno);
+            return;
+        }
         // Those that arrive together are counted before any of them begins: they wait for one another at their first barrier, however late the
         // CPU of one comes. Who arrives at another's end is counted there.
         let arrives_alone = self.replay.workload.jobs[self.job].gap_ms.is_some();
@@ -93,7 +90,8 @@ impl Process<'_> {
             self.job_state().arrive();
         }
         // Its memory is mapped and its page tables are filled before it is counted: none of that is measured. What opens the gate
-        // is set 20 ms ahead of the start, and everybody sleeps until then, so that being woken first is no head start.
+        // is set 20 ms ahead of the start, and everybody sleeps until then, so that being woken first is no head start. Who arrives at
+        // another's end is forked then, and passes.
         self.arena.ready[0].fetch_add(1, AcqRel);
         self.arena.begun[0].wait();
         let start_ns = self.arena.start_ns();
@@ -102,6 +100,8 @@ impl Process<'_> {
             self.admit_next(self.arena.horizon_ns);
             return;
         };
+        // How long it took to be forked is no wait of its own.
+        let runnable_ns = if self.is_kept_waiting() { now_ns() } else { arrival_ns };
         self.arena.placing.place();
         let bound = (self.replay.binding == Binding::Attached).then(|| self.bind_to_emptiest());
         if let Some(Err(errno)) = bound {
@@ -114,8 +114,8 @@ impl Process<'_> {
         }
         let mut execution = Execution {
             process: self,
-            presence: Presence::new(self.arena.log(self.number), start_ns, arrival_ns, self.is_sparing()),
-            memory,
+            presence: Presence::new(self.arena.log(self.number), start_ns, runnable_ns, self.is_sparing()),
+            memory: Memory::new(self.number, self.job, &self.replay.workload.jobs[self.job].process.memory),
             horizon_ns,
             credit_ns: 0,
             due_ns: 0,
@@ -134,7 +134,7 @@ impl Process<'_> {
     }
 
     /// Whether it arrives at another's end.
-    fn is_kept_waiting(&self) -> bool {
+    pub(crate) fn is_kept_waiting(&self) -> bool {
         self.at_once().is_some_and(|at_once| self.in_job >= at_once)
     }
 
@@ -144,13 +144,12 @@ impl Process<'_> {
         let next = at_once + self.job_state().ended.fetch_add(1, AcqRel);
         if next < self.replay.workload.jobs[self.job].processes {
             let state = &self.arena.states[self.number - self.in_job as usize + next as usize];
-            state.arrived.set(now_ns);
             self.job_state().arrive();
-            state.admitted.open();
+            state.arrived.set(now_ns);
         }
     }
 
-    fn get_ready(&self) -> Result<Memory, (SetupStep, Errno)> {
+    fn get_ready(&self) -> Result<(), (SetupStep, Errno)> {
         self.groups
             .enter(self.number)
             .map_err(|error| (SetupStep::Group, error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw)))?;
@@ -172,14 +171,15 @@ impl Process<'_> {
             Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
                 .map_err(|errno| (SetupStep::Nice, errno))?;
         }
-        Memory::map(self.number, self.job, &job.memory).map_err(|errno| (SetupStep::Memory, errno))
+        // It is mapped already for who arrives at another's end.
+        if self.is_kept_waiting() {
+            return Ok(());
+        }
+        memory::map_own(self.number, &job.memory).map_err(|errno| (SetupStep::Memory, errno))
     }
 
     /// When it arrived, on the clock; none when that is beyond the horizon.
     fn wait_for_arrival(&self, start_ns: u64, horizon_ns: u64) -> Option<u64> {
-        if self.is_kept_waiting() {
-            self.state().admitted.wait();
-        }
         // Who ended for this one to arrive has noted when.
         let since_start_ns = self.state().arrived.get().unwrap_or(self.arrival_ns);
         let arrival_ns = start_ns.saturating_add(since_start_ns);
@@ -275,12 +275,9 @@ impl Execution<'_> {
     fn chunk(&mut self, ns: u64, refers: bool) -> u64 {
         let begin_ns = self.presence.look();
         if refers {
-            // What a CPU that is too slow for its references doesn't get done in time is never made up for.
-            let due_ns = self.due_ns.min(CHUNK_NS);
+            // It has had the turns of all CPUs of an emulator, but goes on to the next one's in time.
             let presence = &mut self.presence;
-            self.memory.refer(due_ns, || {
-                presence.look();
-            });
+            self.memory.refer(self.due_ns, || presence.look() - begin_ns < CHUNK_NS);
             self.due_ns = 0;
         }
         // Who was away has the rest of its work still to do. Asking for its CPU time at once would end a slice in the middle.
@@ -364,6 +361,7 @@ impl Execution<'_> {
     fn end(mut self, is_done: bool) {
         let process = self.process;
         process.state().work_ns.store(self.work_ns, Relaxed);
+        process.state().unreferred_ns.store(self.memory.unreferred_ns(), Relaxed);
         process.locks().iter().for_each(|lock| lock.release(process.number));
         let ended_ns = self.presence.leave(if is_done { End::Exit } else { End::Horizon });
         let since_start_ns = ended_ns - process.arena.start_ns();

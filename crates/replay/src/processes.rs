@@ -1,9 +1,10 @@
 //! The processes of a replay: forked, started together, waited for.
 
-use crate::arena::Arena;
+use crate::arena::{Arena, SetupStep};
 use crate::counted::Section;
 use crate::groups::Groups;
-use crate::memory;
+use crate::haste::Haste;
+use crate::memory::{self, Kept};
 use crate::presence::now_ns;
 use crate::process::Process;
 use crate::{Recording, Replay, ReplayError};
@@ -29,9 +30,16 @@ const READY_S: u64 = 60;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Processes that are killed when nobody waits for them any more.
-struct Processes {
-    /// By number; none once it has ended.
+struct Processes<'a> {
+    arena: &'a Arena,
+    /// By number.
+    described: Vec<Process<'a>>,
+    /// Those that arrive at another's end, and haven't yet, with their memory.
+    waiting: Vec<(usize, Kept)>,
+    /// By number; none before it is forked, and once it has ended.
     living: Vec<Option<Pid>>,
+    /// While processes are to be forked as others end.
+    haste: Option<Haste>,
     /// Signals that the caller had blocked.
     mask: SigSet,
 }
@@ -53,7 +61,7 @@ pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
     }
     let groups = Groups::make(replay.workload)?;
     let forked = Processes::fork(replay, &arena, (&courses, &groups), &cpus);
-    let ended = forked.and_then(|mut processes| processes.run(&arena));
+    let ended = forked.and_then(|mut processes| processes.run());
     arena.section.iter().for_each(Section::end);
     for (number, job) in replay.workload.jobs.iter().enumerate() {
         memory::unmap_shared(number, &job.process.memory);
@@ -62,39 +70,84 @@ pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
     recording(replay, &arena, &cpus)
 }
 
-impl Processes {
-    /// Forks all processes.
+impl<'a> Processes<'a> {
+    /// Forks all processes but those that arrive at another's end.
     fn fork(
-        replay: &Replay<'_>,
-        arena: &Arena,
-        (courses, groups): (&Courses, &Groups),
-        cpus: &[CpuId],
+        replay: &'a Replay<'_>,
+        arena: &'a Arena,
+        (courses, groups): (&'a Courses, &'a Groups),
+        cpus: &'a [CpuId],
     ) -> Result<Self, ReplayError> {
         // Blocked, it is kept until we ask for it.
         let mask = SigSet::from(Signal::SIGCHLD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let mask = mask.map_err(|cause| ReplayError::system("block SIGCHLD", cause))?;
-        let mut processes = Self { living: Vec::new(), mask };
-        let parent = getpid();
-        let mut number = 0;
-        for (job, described) in replay.workload.jobs.iter().enumerate() {
-            for (in_job, arrival_ns) in (0..described.processes).zip(courses.arrivals_ns(job)) {
-                let process = Process { replay, arena, courses, groups, cpus, number, job, in_job, arrival_ns };
-                // SAFETY: `run` has seen that this thread is the only one, and nobody else could start another, so that the child finds
-                // no lock held and may do whatever this one may.
-                match unsafe { fork() }.map_err(|cause| ReplayError::system("start a process", cause))? {
-                    ForkResult::Parent { child } => processes.living.push(Some(child)),
-                    ForkResult::Child => run_forked(&process, parent),
-                }
-                number += 1;
+        let jobs = replay.workload.jobs.iter().enumerate();
+        let of_jobs = jobs.flat_map(|(job, described)| {
+            let of_job = (0..described.processes).zip(courses.arrivals_ns(job));
+            of_job.map(move |(in_job, arrival_ns)| (job, in_job, arrival_ns))
+        });
+        let described: Vec<Process<'_>> = of_jobs
+            .enumerate()
+            .map(|(number, (job, in_job, arrival_ns))| Process {
+                replay,
+                arena,
+                courses,
+                groups,
+                cpus,
+                number,
+                job,
+                in_job,
+                arrival_ns,
+            })
+            .collect();
+        let living = vec![None; described.len()];
+        let mut processes = Self { arena, described, waiting: Vec::new(), living, haste: None, mask };
+        for number in 0..processes.living.len() {
+            let process = &processes.described[number];
+            if process.is_kept_waiting() {
+                let kept = Kept::map(number, &replay.workload.jobs[process.job].process.memory);
+                let kept = kept.map_err(|cause| ReplayError::system("map the memory of a process", cause))?;
+                processes.waiting.push((number, kept));
+            } else {
+                processes.start(number)?;
             }
         }
         Ok(processes)
     }
 
+    /// Forks a process.
+    fn start(&mut self, number: usize) -> Result<(), ReplayError> {
+        let parent = getpid();
+        // SAFETY: `run` has seen that this thread is the only one, and nobody else could start another, so that the child finds
+        // no lock held and may do whatever this one may.
+        match unsafe { fork() }.map_err(|cause| ReplayError::system("start a process", cause))? {
+            ForkResult::Parent { child } => self.living[number] = Some(child),
+            ForkResult::Child => run_forked(&self.described[number], parent, self.haste.as_ref()),
+        }
+        Ok(())
+    }
+
+    /// Forks those for which another has ended: now, as whoever starts programs one after the other does, so that the kernel places them
+    /// as it does those.
+    fn start_admitted(&mut self) -> Result<(), ReplayError> {
+        let states = &self.arena.states;
+        let horizon_ns = self.arena.horizon_ns;
+        let is_admitted =
+            |(number, _): &mut (usize, Kept)| states[*number].arrived.get().is_some_and(|ns| ns < horizon_ns);
+        let admitted: Vec<(usize, Kept)> = self.waiting.extract_if(.., is_admitted).collect();
+        for (number, kept) in admitted {
+            kept.give().map_err(|cause| ReplayError::system("hand a process its memory", cause))?;
+            self.start(number)?;
+        }
+        Ok(())
+    }
+
     /// Starts them together, and waits until all have ended.
-    fn run(&mut self, arena: &Arena) -> Result<(), ReplayError> {
+    fn run(&mut self) -> Result<(), ReplayError> {
+        let arena = self.arena;
         let latest_ns = now_ns() + READY_S * SECOND_NS;
-        while (arena.ready[0].load(Acquire) as usize) < self.living.len() {
+        let first = self.living.len() - self.waiting.len();
+        while (arena.ready[0].load(Acquire) as usize) < first {
             self.reap(arena)?;
             if now_ns() > latest_ns {
                 let cause = Errno::ETIMEDOUT;
@@ -102,12 +155,17 @@ impl Processes {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        if !self.waiting.is_empty() {
+            // A workload doesn't know of anybody who starts its processes: they would arrive late by the turns that such a one waits for.
+            self.haste = Some(Haste::begin().map_err(|cause| ReplayError::system("see how it is scheduled", cause))?);
+        }
         // Waking thousands takes milliseconds: the start lies behind that, and each sleeps until then by itself.
         let start_ns = now_ns() + RUN_UP_NS;
         arena.begin(start_ns);
         let latest_ns = start_ns.saturating_add(arena.horizon_ns).saturating_add(GRACE_S * SECOND_NS);
         loop {
             self.reap(arena)?;
+            self.start_admitted()?;
             let left = self.living.iter().flatten().count();
             if left == 0 {
                 return Ok(());
@@ -142,7 +200,7 @@ impl Processes {
     }
 }
 
-impl Drop for Processes {
+impl Drop for Processes<'_> {
     fn drop(&mut self) {
         for pid in self.living.iter().flatten() {
             // It may have ended by itself.
@@ -154,7 +212,12 @@ impl Drop for Processes {
 }
 
 /// What a forked process does, to its end.
-fn run_forked(process: &Process<'_>, parent: Pid) -> ! {
+fn run_forked(process: &Process<'_>, parent: Pid, haste: Option<&Haste>) -> ! {
+    if let Some(Err(errno)) = haste.map(Haste::end) {
+        process.arena.states[process.number].fail(SetupStep::Class, errno);
+        // SAFETY: as below.
+        unsafe { libc::_exit(0) }
+    }
     // SAFETY: it sets what signal the caller gets when its parent dies.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     // Unless it has died before.
@@ -193,6 +256,7 @@ fn recording(replay: &Replay<'_>, arena: &Arena, cpus: &[CpuId]) -> Result<Recor
         intervals,
         processes,
         work_ns: arena.states.iter().map(|state| state.work_ns.load(Relaxed)).collect(),
+        unreferred_ns: arena.states.iter().map(|state| state.unreferred_ns.load(Relaxed)).collect(),
         lost,
     })
 }

@@ -179,12 +179,13 @@ fn plan(args: &ReplayArgs, file: WorkloadFile, kernel: Kernel, machine: &Machine
 fn touching(file: WorkloadFile, args: &ReplayArgs) -> anyhow::Result<WorkloadFile> {
     let has_memory = file.workload.jobs.iter().any(|job| job.process.memory != sim::Footprint::default());
     let path = Path::new(&args.workload);
+    let Site::Vm(GuestMachine { topology, .. }) = &args.on else { return Ok(file) };
     if args.misses.is_none() || has_memory || path.extension().is_none_or(|extension| extension != "toml") {
         return Ok(file);
     }
     let inferred = toml_file::read("workload file", path, Inferred::parse).map_err(UsageError::from)?;
     let Some(inferred) = inferred else { return Ok(file) };
-    let workload = caching::with_touched(&file.workload, &inferred).ok_or_else(|| {
+    let workload = caching::with_touched(&file.workload, &inferred, topology.cpus()).ok_or_else(|| {
         UsageError::from(format!(
             "{} doesn't say what its programs touch, so that none would miss; profile them with --working-set",
             path.display()

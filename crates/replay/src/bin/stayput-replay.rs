@@ -193,6 +193,9 @@ fn run(arguments: &Arguments, replay: &Replay<'_>) -> Result<(), Box<dyn Error>>
     write_output(arguments, replay, &recording)
 }
 
+/// The share of the work without its references to memory from which on that is told.
+const MOST_UNREFERRED: f64 = 0.05;
+
 /// Writes what was measured.
 fn write_output(arguments: &Arguments, replay: &Replay<'_>, recording: &Recording) -> Result<(), Box<dyn Error>> {
     let warm_up_ns = Duration::from_secs_f64(arguments.warm_up).as_nanos() as u64;
@@ -209,13 +212,18 @@ fn write_output(arguments: &Arguments, replay: &Replay<'_>, recording: &Recordin
     measurements.metrics.insert("work_ms".into(), work_ms);
     let lost = Some(recording.lost).filter(|&lost| lost > 0);
     let lost = lost.map(|lost| format!("{lost} stays on CPUs were not recorded: there was no room for them"));
+    let unreferred_ms = recording.unreferred_ns.iter().sum::<u64>() as f64 / 1e6;
+    let slow = (unreferred_ms > MOST_UNREFERRED * work_ms).then(|| {
+        let percent = 100.0 * (1.0 - unreferred_ms / work_ms).max(0.0);
+        format!("this machine is too slow for the workload's references to memory: {percent:.0} % of them were made")
+    });
     let output = ReplayOutput {
         kernel: system::kernel_release().ok_or("/proc/sys/kernel/osrelease can't be read")?,
         seconds: recording.until_ns as f64 / 1e9,
         completed: recording.processes.iter().all(|process| process.ended_ns.is_some()),
         metrics: measurements.metrics,
         histograms: if arguments.brief { Default::default() } else { measurements.histograms },
-        notes: lost.into_iter().collect(),
+        notes: lost.into_iter().chain(slow).collect(),
     };
     if let Some(path) = &arguments.stays {
         write(path, &stays(replay.machine, &recording.intervals))?;

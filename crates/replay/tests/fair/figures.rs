@@ -279,7 +279,7 @@ const EXPLAINED: [(&str, &str, &str); 3] = [
     (
         "short",
         "wait_p99_ms",
-        "who is to arrive in a replay waits for a turn where it slept, before the kernel places it",
+        "who was to arrive in the replay waited for a turn where it had slept, before the kernel placed it",
     ),
 ];
 
