@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed bench")]
 
-use machine::Machine;
+use launch::{Launch, Observe, Output};
+use machine::{CpuId, Machine, Placement};
 use profile::evictor::{Burst, Bursts, LostCache, Sweep};
 use profile::reload::{self, Block, run_command, study};
 use std::env;
@@ -21,8 +22,14 @@ const LEAST_RUN: Duration = Duration::from_millis(20);
 /// How long each loop is measured, at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// How often a loop looks at itself before it is measured, and after: each time as a program of its own, since it depends on which pages one gets.
+const OWN_VIEWS: usize = 20;
+
+/// Passes after a sweep at which it looks each time.
+const OWN_PASSES: usize = 20;
+
 /// Studies of control against control, and blocks of each.
-const AA_STUDIES: usize = 20;
+const AA_STUDIES: usize = 100;
 const AA_BLOCKS: usize = 10;
 
 /// Lines of so many KiB in one random circle.
@@ -65,6 +72,10 @@ fn stream(words: &[u64]) {
 
 fn subject(words: &[String]) {
     let rounds: u64 = words[1].parse().unwrap();
+    if let Some(lost) = words.get(2) {
+        let sweep = Sweep::of(lost.parse().unwrap(), &Machine::host().unwrap()).unwrap();
+        return println!("{}", own_view_us(words[0].parse().unwrap(), &sweep));
+    }
     match words[0].as_str() {
         "stream" => {
             let buffer = vec![1_u64; 8 << 20];
@@ -86,17 +97,32 @@ fn own_view_us(kib: usize, sweep: &Sweep) -> f64 {
         begun.elapsed().as_secs_f64() * 1e6
     };
     let (mut cold, mut warm) = (Vec::new(), Vec::new());
-    for _ in 0..300 {
+    for _ in 0..OWN_PASSES {
         (0..3).for_each(|_| pass(&next));
         warm.push(timed());
         sweep.run();
         cold.push(timed());
     }
-    let median = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
     median(&mut cold) - median(&mut warm)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// What the loop of so many KiB sees on this CPU, several times.
+fn own_views_us(kib: &str, lost: &str, cpu: CpuId) -> Vec<f64> {
+    let looks = (0..OWN_VIEWS).map(|_| {
+        let launch = Launch {
+            placement: Some(Placement::from_cpus("one CPU", [cpu])),
+            observe: Observe::End,
+            output: Output::Capture,
+            ..Launch::new(vec![env::current_exe().unwrap().into(), SUBJECT.into(), kib.into(), "0".into(), lost.into()])
+        };
+        launch::launch(&launch).unwrap().stdout.end(200).trim().parse().unwrap()
+    });
+    looks.collect()
 }
 
 fn command(name: &str, run: Duration) -> Vec<OsString> {
@@ -122,12 +148,16 @@ fn command(name: &str, run: Duration) -> Vec<OsString> {
 
 /// Each loop as it is measured, and as it sees itself.
 fn measure(lost: LostCache, sweep: Sweep, machine: &Machine) {
-    let own_us = ["64", "256", "1024"].map(|name| own_view_us(name.parse().unwrap(), &sweep));
     let bursts = Bursts::calibrated(sweep, machine.usable().last().unwrap()).unwrap();
     let run = LEAST_RUN.max(BURSTS * bursts.period);
-    for (name, own_us) in ["64", "256", "1024", "stream"].into_iter().zip(own_us.into_iter().chain([0.0])) {
+    for name in ["64", "256", "1024", "stream"] {
         let cache: &str = lost.into();
-        match reload::measure(&command(name, run), lost, machine, LIMIT, &mut |_| {}) {
+        let looks = || if name == "stream" { vec![0.0] } else { own_views_us(name, cache, bursts.cpu) };
+        let mut own_us = looks();
+        let measured = reload::measure(&command(name, run), lost, machine, LIMIT, &mut |_| {});
+        own_us.extend(looks());
+        let own_us = median(&mut own_us);
+        match measured {
             Ok(found) => println!(
                 "{cache}    {name:8} {:8.1} ({:8.1} to {:8.1}) {own_us:13.1} {:7.2} {:7}  constant {:.1} ({:.1} to {:.1})",
                 found.us.estimate,
