@@ -156,7 +156,8 @@ impl<'a> Processes<'a> {
             std::thread::sleep(Duration::from_millis(1));
         }
         if !self.waiting.is_empty() {
-            // A workload doesn't know of anybody who starts its processes: they would arrive late by the turns that such a one waits for.
+            // A workload doesn't know of anybody who starts its processes: they arrive late by the turns that such a one waits for. In real time it
+            // would interrupt others, who then move.
             self.haste = Some(Haste::begin().map_err(|cause| ReplayError::system("see how it is scheduled", cause))?);
         }
         // Waking thousands takes milliseconds: the start lies behind that, and each sleeps until then by itself.

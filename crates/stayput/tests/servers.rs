@@ -347,9 +347,9 @@ fn what_is_advised_runs_the_server_and_not_its_load() {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     words.retain(|word| !["2", "--min-runs", "--max-runs"].contains(word));
     words.truncate(words.iter().position(|word| *word == "--").unwrap());
-    // More under SCHED_BATCH, by what the server's class is said to be.
+    // More under SCHED_BATCH, by what the server's class is said to be. The load's own command names it, too, and may have the lower number.
     let load = format!(
-        "class=$(cut -d ' ' -f 41 /proc/$(pgrep -f '{} ' | head -1)/stat); [ $class = 3 ] && echo n: 2$$ || echo n: 1$$",
+        "class=$(cut -d ' ' -f 41 /proc/$(pgrep -o -f '{} ')/stat); [ $class = 3 ] && echo n: 2$$ || echo n: 1$$",
         "server.py plain"
     );
     let load = load.replace("server.py plain", &format!("server.py plain {}", desk.port));
