@@ -242,3 +242,25 @@ fn write(address: usize) {
     // SAFETY: as for `read`; the mapping is writable, and no byte of it is ever used for anything.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_made_in_time_is_made_up_for_up_to_a_bound() {
+        // No replay of these tests has as many processes.
+        let process = 4_000;
+        // A reference a us.
+        let footprint = Footprint { line_bytes: 64.0, reload_lines: 64.0, pass_us: 64.0, ..Footprint::default() };
+        map_own(process, &footprint).unwrap();
+        let mut memory = Memory::new(process, 0, &footprint);
+        memory.refer(1_000_000, || false);
+        assert!((memory.due[0] - 936.0).abs() < 1e-6, "after one batch of 64: {}", memory.due[0]);
+        memory.refer(500, || true);
+        assert!((memory.due[0] - 0.5).abs() < 1e-6 && memory.unreferred_ns() == 0, "{}", memory.due[0]);
+        memory.refer(10_000_000, || true);
+        assert!((6_800_000..=6_800_600).contains(&memory.unreferred_ns()), "{}", memory.unreferred_ns());
+        assert!(memory.due[0] < 1.0);
+    }
+}

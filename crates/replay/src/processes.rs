@@ -158,7 +158,7 @@ impl<'a> Processes<'a> {
         if !self.waiting.is_empty() {
             // A workload doesn't know of anybody who starts its processes: they arrive late by the turns that such a one waits for. In real time it
             // would interrupt others, who then move.
-            self.haste = Some(Haste::begin().map_err(|cause| ReplayError::system("see how it is scheduled", cause))?);
+            self.haste = Haste::begin().ok();
         }
         // Waking thousands takes milliseconds: the start lies behind that, and each sleeps until then by itself.
         let start_ns = now_ns() + RUN_UP_NS;
