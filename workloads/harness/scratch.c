@@ -77,13 +77,11 @@ static bool is_gone(pid_t process) {
     return state == 'Z' || state == 'X';
 }
 
-/* The keeper, until the other end of its pipe is closed: by the program, or by its death. */
+/* The keeper, until the other end of its pipe is closed: by the program, or by its death. All
+ * signals are blocked. */
 __attribute__((noreturn)) static void keep(int notices) {
     struct notice running[MOST_PROCESSES] = {0}, notice;
     setsid(); /* whatever is sent to the group or the terminal is not for us */
-    for (int signal = 1; signal < NSIG; signal++)
-        if (signal != SIGCHLD)
-            (void)sigaction(signal, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd <= 2; fd++)
         dup2(nowhere, fd);
@@ -175,25 +173,30 @@ bool scratch_open(const char *name, bool unprivileged, char *why, size_t why_siz
         parent = "/tmp";
     remove_left(parent, name);
     int notices[2];
+    /* From the folder until its keeper, which is never interrupted. */
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
     if (snprintf(folder, sizeof folder, "%s/stayput-%s-XXXXXX", parent, name) >=
             (int)sizeof folder ||
         mkdtemp(folder) == NULL) {
         snprintf(why, why_size, "no folder can be made in %s: %m", parent);
-        return false;
-    }
-    lock_folder(folder);
-    if (pipe2(notices, O_CLOEXEC) == 0 && (keeper = fork()) >= 0) {
-        if (keeper == 0) {
-            close(notices[1]);
-            keep(notices[0]);
+    } else {
+        lock_folder(folder);
+        if (pipe2(notices, O_CLOEXEC) == 0 && (keeper = fork()) >= 0) {
+            if (keeper == 0) {
+                close(notices[1]);
+                keep(notices[0]);
+            }
+            close(notices[0]);
+            to_keeper = notices[1];
+        } else {
+            snprintf(why, why_size, "no process can be started: %m");
+            rmdir(folder);
         }
-        close(notices[0]);
-        to_keeper = notices[1];
-        return true;
     }
-    snprintf(why, why_size, "no process can be started: %m");
-    rmdir(folder);
-    return false;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return to_keeper >= 0;
 }
 
 FILE *scratch_file(const char *name, const char *mode) {

@@ -188,6 +188,23 @@ fn nothing_is_left_of_them_however_they_are_killed() {
 }
 
 #[test]
+fn nothing_is_left_of_one_that_is_asked_to_end_while_its_folder_is_made() {
+    let pmake = built!("affinity-pmake");
+    for _ in 0..200 {
+        let parent = open_folder();
+        let mut child = start(&pmake, parent.path());
+        // Without sleep: the moment is as long as it takes to start the keeper.
+        while fs::read_dir(parent.path()).unwrap().next().is_none() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        }
+        // SAFETY: the process is our child, and not yet waited for.
+        unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+        child.wait().unwrap();
+        wait_until("that the folder goes", || fs::read_dir(parent.path()).unwrap().next().is_none());
+    }
+}
+
+#[test]
 fn a_folder_that_is_left_when_the_keeper_is_killed_too_is_removed_by_the_next_one() {
     let pmake = built!("affinity-pmake");
     let parent = open_folder();
