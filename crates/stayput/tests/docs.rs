@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod built;
+
+use built::built;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -104,13 +107,9 @@ impl Page {
 struct Helps(BTreeMap<String, String>);
 
 impl Helps {
-    /// Those of all commands, and of the scheduler's own program, which a test of this package alone doesn't build.
+    /// Those of all commands, and of the scheduler's own program.
     fn read() -> Self {
-        let build = escargot::CargoBuild::new().manifest_path("../sched/Cargo.toml").bin("stayput-sched");
-        let folder = Path::new(env!("CARGO_BIN_EXE_stayput")).parent().unwrap();
-        let build = build.target_dir(folder.parent().unwrap());
-        let build = if cfg!(debug_assertions) { build } else { build.release() };
-        build.run().unwrap();
+        built("stayput-sched");
         let mut helps = Self(BTreeMap::new());
         helps.read_command("");
         assert!(helps.0.len() > 15, "only {:?} are commands", helps.0.keys());

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod built;
+
+use built::built;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,16 +16,6 @@ fn stayput(folder: &Path, words: &str) -> Output {
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
-}
-
-/// Builds `stayput-replay` beside the command, which a test of the command alone doesn't do.
-fn with_replay_program() {
-    let build = escargot::CargoBuild::new().manifest_path("../replay/Cargo.toml").bin("stayput-replay");
-    let folder = Path::new(env!("CARGO_BIN_EXE_stayput")).parent().unwrap();
-    let build = build.target_dir(folder.parent().unwrap());
-    let build = if cfg!(debug_assertions) { build } else { build.release() };
-    let built = build.run().unwrap();
-    assert_eq!(built.path(), folder.join("stayput-replay"));
 }
 
 const WORKLOAD: &str = r#"
@@ -42,7 +35,7 @@ intervals.bursts = { length_ms = { constant = 1 }, ends = { semaphore = 100 } }
 
 #[test]
 fn a_workload_is_played_and_simulated_once_and_the_same_command_goes_on() {
-    with_replay_program();
+    built("stayput-replay");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("pairs.toml"), WORKLOAD).unwrap();
     let words = "replay --workload pairs.toml --policy eevdf,attached --replicates 2 --out p.stayput --format json -q";
@@ -102,7 +95,7 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
 
 #[test]
 fn a_workload_file_is_a_subject_of_studies_whose_metrics_are_told() {
-    with_replay_program();
+    built("stayput-replay");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("pairs.toml"), WORKLOAD).unwrap();
     let words = "study -q --no-report --out a.stayput --warmup 0 -n 1 --sched default,batch --workload pairs.toml";

@@ -1,6 +1,7 @@
 //! Boots a guest for a test, keeps what came of it as JSON, and looks steps up by name.
 
-use escargot::CargoBuild;
+pub use super::built::built;
+use super::built::{as_this_test, cargo_build, target};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +29,7 @@ static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run(&|w
 /// A machine to test in, or none where virtual machines can't run.
 pub fn vm(topology: &str) -> Option<Vm> {
     let kernel = KERNEL.clone()?;
-    static GUEST: LazyLock<PathBuf> = LazyLock::new(|| built("stayput-guest", ""));
+    static GUEST: LazyLock<PathBuf> = LazyLock::new(|| built("stayput-guest"));
     Some(Vm::new(kernel, topology.parse().unwrap(), &*GUEST))
 }
 
@@ -36,18 +37,15 @@ pub fn vm(topology: &str) -> Option<Vm> {
 pub fn loaders() -> Vec<PathBuf> {
     // Built with different features they go to one path, so the first is put aside.
     static BUILT: LazyLock<[PathBuf; 2]> = LazyLock::new(|| {
+        let loader = |features: &str| {
+            let build = as_this_test(cargo_build("stayput-sched").features(features));
+            build.run().unwrap().path().to_owned()
+        };
         let breakable = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stayput-sched-breakable");
-        fs::copy(built("stayput-sched", "stayput-sched/faults"), &breakable).unwrap();
-        [built("stayput-sched", ""), breakable]
+        fs::copy(loader("stayput-sched/faults"), &breakable).unwrap();
+        [loader(""), breakable]
     });
     BUILT.to_vec()
-}
-
-/// An executable of this workspace, built as this test was.
-pub fn built(executable: &str, features: &str) -> PathBuf {
-    let build = cargo_build(executable).features(features);
-    let build = if cfg!(debug_assertions) { build } else { build.release() };
-    build.run().unwrap().path().to_owned()
 }
 
 /// An executable of this workspace, optimised: where the guest's clock counts instructions, another program takes another time.
@@ -55,20 +53,13 @@ pub fn optimised(executable: &str) -> PathBuf {
     cargo_build(executable).release().run().unwrap().path().to_owned()
 }
 
-/// Of the whole workspace, as these tests are: for a package alone, what it depends on is built again with fewer features.
-fn cargo_build(executable: &str) -> CargoBuild {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    CargoBuild::new().arg("--workspace").bin(executable).target_dir(target).arg("--locked")
-}
-
 /// The plugin of qemu that models caches.
 pub fn plugin() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let mut build = Command::new(env!("CARGO"));
     // Each of the guest's accesses goes through it: it and the model are optimised in every profile.
-    build.args(["build", "--locked", "--workspace", "--lib", "--target-dir"]).arg(target);
+    build.args(["build", "--locked", "--workspace", "--lib", "--target-dir"]).arg(target());
     assert!(build.status().unwrap().success(), "the plugin can't be built");
-    target.join("debug/libstayput_misses.so")
+    target().join("debug/libstayput_misses.so")
 }
 
 /// The steps' results by name.

@@ -23,7 +23,7 @@ struct Sched {
 fn a_scheduler_is_loaded_for_a_run_and_unloaded_whatever_becomes_of_it() {
     let Some(mut vm) = guest::vm("2x4") else { return };
     vm.programs = guest::loaders();
-    vm.programs.push(guest::built("stayput", ""));
+    vm.programs.push(guest::built("stayput"));
     let step = |name: &str, text: &str| Step::shell(name, text).within(Duration::from_secs(240));
     let files = "cd /sys/kernel/sched_ext; export HOME=/tmp;";
     let looks = "sh -c 'cat /sys/kernel/sched_ext/state /sys/kernel/sched_ext/root/ops'";

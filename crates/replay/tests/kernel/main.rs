@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
+#[path = "../../../stayput/tests/built/mod.rs"]
+mod built;
 mod fair_tests;
 mod guest;
 mod host_tests;

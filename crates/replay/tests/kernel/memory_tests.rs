@@ -83,7 +83,7 @@ impl Seen {
 fn each_memory_policy_has_memory_where_it_must_be() {
     let Some(mut vm) = guest::vm("nodes") else { return };
     let Some(touch) = touch() else { return eprintln!("skipped: there is no C compiler (cc)") };
-    vm.programs = vec![guest::built("stayput", ""), touch];
+    vm.programs = vec![guest::built("stayput"), touch];
     vm.memory_mib = 2048;
     let weights = "cd /sys/kernel/mm/mempolicy/weighted_interleave && echo 3 > node0 && echo 1 > node1";
     let mut steps = vec![Step::shell("weights", weights)];

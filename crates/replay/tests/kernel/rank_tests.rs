@@ -44,7 +44,7 @@ impl Ranks {
         if programs.is_empty() {
             return None;
         }
-        let stayput = guest::built("stayput", "");
+        let stayput = guest::built("stayput");
         Some(Self { guest: shell(topology)?, stayput, programs })
     }
 

@@ -14,9 +14,9 @@ fn stayput() -> Option<PathBuf> {
         eprintln!("kernel test skipped: {skip}");
         return None;
     }
-    guest::built("stayput-guest", "");
+    guest::built("stayput-guest");
     guest::loaders();
-    let command = guest::built("stayput", "");
+    let command = guest::built("stayput");
     let (plugin, beside) = (guest::plugin(), command.with_file_name("libstayput_misses.so"));
     // An optimised command is in another folder; what is copied to itself is empty.
     if plugin != beside {
