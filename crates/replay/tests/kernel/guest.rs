@@ -1,10 +1,9 @@
 //! Boots a guest for a test, keeps what came of it as JSON, and looks steps up by name.
 
 pub use super::built::built;
-use super::built::{as_this_test, cargo_build, target};
+use super::built::{build, build_beside_tests, target};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 use vm::{Exit, Kernel, Step, StepResult, Vm};
@@ -37,10 +36,8 @@ pub fn vm(topology: &str) -> Option<Vm> {
 pub fn loaders() -> Vec<PathBuf> {
     // Built with different features they go to one path, so the first is put aside.
     static BUILT: LazyLock<[PathBuf; 2]> = LazyLock::new(|| {
-        let loader = |features: &str| {
-            let build = as_this_test(cargo_build("stayput-sched").features(features));
-            build.run().unwrap().path().to_owned()
-        };
+        let loader =
+            |features| build_beside_tests(&["--bin", "stayput-sched", "--features", features]).join("stayput-sched");
         let breakable = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stayput-sched-breakable");
         fs::copy(loader("stayput-sched/faults"), &breakable).unwrap();
         [loader(""), breakable]
@@ -50,16 +47,13 @@ pub fn loaders() -> Vec<PathBuf> {
 
 /// An executable of this workspace, optimised: where the guest's clock counts instructions, another program takes another time.
 pub fn optimised(executable: &str) -> PathBuf {
-    cargo_build(executable).release().run().unwrap().path().to_owned()
+    build(&["--release", "--bin", executable]);
+    target().join("release").join(executable)
 }
 
-/// The plugin of qemu that models caches.
+/// The plugin of qemu that models caches. Each of the guest's accesses goes through it: it and the model are optimised in every profile.
 pub fn plugin() -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    // Each of the guest's accesses goes through it: it and the model are optimised in every profile.
-    build.args(["build", "--locked", "--workspace", "--lib", "--target-dir"]).arg(target());
-    assert!(build.status().unwrap().success(), "the plugin can't be built");
-    target().join("debug/libstayput_misses.so")
+    build_beside_tests(&["--lib"]).join("libstayput_misses.so")
 }
 
 /// The steps' results by name.
