@@ -1,4 +1,4 @@
-//! Measured reloads against what the same loops see themselves: `cargo bench -p stayput-profile --bench reload [-- l2|l3]`. Machines differ and
+//! Measured reloads against what the same loops see themselves: `cargo bench -p stayput-profile --bench reload [-- l2|l3] [64|256|1024|stream]`. Machines differ and
 //! are busy, so that nothing fails here; it prints what was found.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed bench")]
@@ -15,18 +15,25 @@ use std::time::{Duration, Instant};
 const SUBJECT: &str = "--subject";
 const LINE_WORDS: usize = 8;
 
+/// KiB of a loop, and what reuses nothing.
+const LOOPS: [&str; 4] = ["64", "256", "1024", "stream"];
+
 /// Bursts that a subject's run meets, about, and the least CPU time of one. Of as much time in all, shorter runs tell more.
 const BURSTS: u32 = 14;
 const LEAST_RUN: Duration = Duration::from_millis(20);
 
 /// How long each loop is measured, at most.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 
-/// How often a loop looks at itself before it is measured, and after: each time as a program of its own, since it depends on which pages one gets.
-const OWN_VIEWS: usize = 20;
+/// Blocks to a look of a loop at itself, among which it looks since who shares its caches does now more and now less. Each time it is a program of its own:
+/// what it sees depends on which pages one gets.
+const BLOCKS_PER_VIEW: usize = 4;
+
+/// Looks at least.
+const LEAST_VIEWS: usize = 40;
 
 /// Passes after a sweep at which it looks each time.
-const OWN_PASSES: usize = 20;
+const OWN_PASSES: usize = 10;
 
 /// Studies of control against control, and blocks of each.
 const AA_STUDIES: usize = 100;
@@ -74,7 +81,8 @@ fn subject(words: &[String]) {
     let rounds: u64 = words[1].parse().unwrap();
     if let Some(lost) = words.get(2) {
         let sweep = Sweep::of(lost.parse().unwrap(), &Machine::host().unwrap()).unwrap();
-        return println!("{}", own_view_us(words[0].parse().unwrap(), &sweep));
+        let seen = OwnView::of(words[0].parse().unwrap(), &sweep);
+        return println!("{} {}", seen.over_spin, seen.over_warm);
     }
     match words[0].as_str() {
         "stream" => {
@@ -88,22 +96,41 @@ fn subject(words: &[String]) {
     }
 }
 
-/// Median time of the first pass after a sweep, less that of a warm one, in us.
-fn own_view_us(kib: usize, sweep: &Sweep) -> f64 {
-    let next = circle(kib);
-    let timed = || {
-        let begun = Instant::now();
-        pass(&next);
-        begun.elapsed().as_secs_f64() * 1e6
-    };
-    let (mut cold, mut warm) = (Vec::new(), Vec::new());
-    for _ in 0..OWN_PASSES {
-        (0..3).for_each(|_| pass(&next));
-        warm.push(timed());
-        sweep.run();
-        cold.push(timed());
+/// What a loop sees itself in the first pass after a sweep, in us.
+struct OwnView {
+    /// Over the first pass after a spin that takes as long as the sweep, in which whoever shares its caches takes some of them: what is measured is
+    /// over a burst of that kind, too.
+    over_spin: f64,
+    /// Over a pass that follows another.
+    over_warm: f64,
+}
+
+impl OwnView {
+    /// Of medians of many passes of a loop over so many KiB.
+    fn of(kib: usize, sweep: &Sweep) -> Self {
+        let next = circle(kib);
+        let timed = || {
+            let begun = Instant::now();
+            pass(&next);
+            begun.elapsed().as_secs_f64() * 1e6
+        };
+        let warm_up = || (0..3).for_each(|_| pass(&next));
+        let (mut cold, mut spun, mut warm) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..OWN_PASSES {
+            warm_up();
+            warm.push(timed());
+            let begun = Instant::now();
+            sweep.run();
+            let length = begun.elapsed();
+            cold.push(timed());
+            warm_up();
+            let begun = Instant::now();
+            while begun.elapsed() < length {}
+            spun.push(timed());
+        }
+        let cold = median(&mut cold);
+        Self { over_spin: cold - median(&mut spun), over_warm: cold - median(&mut warm) }
     }
-    median(&mut cold) - median(&mut warm)
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -111,18 +138,17 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// What the loop of so many KiB sees on this CPU, several times.
-fn own_views_us(kib: &str, lost: &str, cpu: CpuId) -> Vec<f64> {
-    let looks = (0..OWN_VIEWS).map(|_| {
-        let launch = Launch {
-            placement: Some(Placement::from_cpus("one CPU", [cpu])),
-            observe: Observe::End,
-            output: Output::Capture,
-            ..Launch::new(vec![env::current_exe().unwrap().into(), SUBJECT.into(), kib.into(), "0".into(), lost.into()])
-        };
-        launch::launch(&launch).unwrap().stdout.end(200).trim().parse().unwrap()
-    });
-    looks.collect()
+/// What the loop of so many KiB sees on this CPU now.
+fn own_view(kib: &str, lost: &str, cpu: CpuId) -> OwnView {
+    let launch = Launch {
+        placement: Some(Placement::from_cpus("one CPU", [cpu])),
+        observe: Observe::End,
+        output: Output::Capture,
+        ..Launch::new(vec![env::current_exe().unwrap().into(), SUBJECT.into(), kib.into(), "0".into(), lost.into()])
+    };
+    let said = launch::launch(&launch).unwrap().stdout.end(200);
+    let (over_spin, over_warm) = said.trim().split_once(' ').unwrap();
+    OwnView { over_spin: over_spin.parse().unwrap(), over_warm: over_warm.parse().unwrap() }
 }
 
 fn command(name: &str, run: Duration) -> Vec<OsString> {
@@ -147,19 +173,28 @@ fn command(name: &str, run: Duration) -> Vec<OsString> {
 }
 
 /// Each loop as it is measured, and as it sees itself.
-fn measure(lost: LostCache, sweep: Sweep, machine: &Machine) {
+fn measure(lost: LostCache, sweep: Sweep, machine: &Machine, loops: &[&str]) {
     let bursts = Bursts::calibrated(sweep, machine.usable().last().unwrap()).unwrap();
     let run = LEAST_RUN.max(BURSTS * bursts.period);
-    for name in ["64", "256", "1024", "stream"] {
+    for &name in loops {
         let cache: &str = lost.into();
-        let looks = || if name == "stream" { vec![0.0] } else { own_views_us(name, cache, bursts.cpu) };
-        let mut own_us = looks();
-        let measured = reload::measure(&command(name, run), lost, machine, LIMIT, &mut |_| {});
-        own_us.extend(looks());
-        let own_us = median(&mut own_us);
+        let mut own = Vec::new();
+        let measured = reload::measure(&command(name, run), lost, machine, LIMIT, &mut |block| {
+            if name != "stream" && block % BLOCKS_PER_VIEW == 0 {
+                own.push(own_view(name, cache, bursts.cpu));
+            }
+        });
+        while name != "stream" && own.len() < LEAST_VIEWS {
+            own.push(own_view(name, cache, bursts.cpu));
+        }
+        // What a stream reads, it doesn't have before.
+        let seen = |of: fn(&OwnView) -> f64| {
+            if own.is_empty() { 0.0 } else { median(&mut own.iter().map(of).collect::<Vec<_>>()) }
+        };
+        let (own_us, over_warm_us) = (seen(|it| it.over_spin), seen(|it| it.over_warm));
         match measured {
             Ok(found) => println!(
-                "{cache}    {name:8} {:8.1} ({:8.1} to {:8.1}) {own_us:13.1} {:7.2} {:7}  constant {:.1} ({:.1} to {:.1})",
+                "{cache}    {name:8} {:8.1} ({:8.1} to {:8.1}) {own_us:13.1} {:7.2} {over_warm_us:10.1} {:7}  constant {:.1} ({:.1} to {:.1})",
                 found.us.estimate,
                 found.us.low,
                 found.us.high,
@@ -184,13 +219,17 @@ fn main() {
         return;
     }
     let machine = Machine::host().unwrap();
-    println!("swept loop KiB   measured us (95 %)              itself us   ratio  blocks");
+    println!("swept loop KiB   measured us (95 %)              itself us   ratio  over warm  blocks");
     let asked: Vec<LostCache> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let loops: Vec<&str> = LOOPS.into_iter().filter(|name| words.iter().any(|word| word == name)).collect();
     for lost in if asked.is_empty() { vec![LostCache::L3, LostCache::L2] } else { asked } {
         match Sweep::of(lost, &machine) {
-            Ok(sweep) => measure(lost, sweep, &machine),
+            Ok(sweep) => measure(lost, sweep, &machine, if loops.is_empty() { &LOOPS } else { &loops }),
             Err(error) => println!("{}: skipped: {error}", <&str>::from(lost)),
         }
+    }
+    if !loops.is_empty() {
+        return;
     }
     let Ok(sweep) = Sweep::of(LostCache::L2, &machine) else { return };
     let bursts = Bursts::calibrated(sweep, machine.usable().last().unwrap()).unwrap();

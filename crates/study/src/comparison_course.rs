@@ -203,44 +203,46 @@ mod tests {
         let emulated = [counted(study(paired.clone())), counted(study(papers.clone()))];
         let mut ranks = study(paired.clone());
         ranks.plan.threads = ["1x2", "2x1"].map(|shape| shape.parse().unwrap()).to_vec();
-        for study in [study(paired), study(papers), ranks].into_iter().chain(emulated) {
-            let plan = &study.plan;
-            let mut course = study.course(&[]);
-            let mut trials: Vec<Trial> = Vec::new();
-            let mut narrower = false;
-            for block in 0.. {
-                let work = course.work_of_block(block, 0);
-                let anew = study.course(&trials).work_of_block(block, 0);
-                assert_eq!((&work.cells, work.open), (&anew.cells, anew.open), "block {block}");
-                narrower |= (1..work.of).contains(&work.open);
-                for cell in plan.cells() {
-                    assert_eq!(course.is_settled(cell), study.is_settled(&trials, cell), "{cell:?} in block {block}");
-                    let cells = &course.cells[position(plan, cell)];
-                    if matches!(study.stop, StopRule::Paired { .. }) {
-                        let base = base_column(plan, cell.threads).map(|threads| Cell { threads, ..cell });
-                        let pairs = match base {
-                            _ if cell.treatment > 0 => deciding_pairs(plan, &trials, cell),
-                            Some(base) if !study.is_given_up(&trials, base) => {
-                                deciding_pairs_to(plan, &trials, base, cell)
-                            }
-                            _ => cells.pairs.clone(),
-                        };
-                        assert_eq!(cells.pairs, pairs);
-                    }
-                    assert_eq!(cells.failures.give_up(), study.is_given_up(&trials, cell));
+        let studies = [study(paired), study(papers), ranks].into_iter().chain(emulated);
+        std::thread::scope(|scope| studies.for_each(|study| drop(scope.spawn(move || check_what_is_kept_up(&study)))));
+    }
+
+    /// After each block of a study, to its end.
+    fn check_what_is_kept_up(study: &Comparison) {
+        let plan = &study.plan;
+        let mut course = study.course(&[]);
+        let mut trials: Vec<Trial> = Vec::new();
+        let mut narrower = false;
+        for block in 0.. {
+            let work = course.work_of_block(block, 0);
+            let anew = study.course(&trials).work_of_block(block, 0);
+            assert_eq!((&work.cells, work.open), (&anew.cells, anew.open), "block {block}");
+            narrower |= (1..work.of).contains(&work.open);
+            for cell in plan.cells() {
+                assert_eq!(course.is_settled(cell), study.is_settled(&trials, cell), "{cell:?} in block {block}");
+                let cells = &course.cells[position(plan, cell)];
+                if matches!(study.stop, StopRule::Paired { .. }) {
+                    let base = base_column(plan, cell.threads).map(|threads| Cell { threads, ..cell });
+                    let pairs = match base {
+                        _ if cell.treatment > 0 => deciding_pairs(plan, &trials, cell),
+                        Some(base) if !study.is_given_up(&trials, base) => deciding_pairs_to(plan, &trials, base, cell),
+                        _ => cells.pairs.clone(),
+                    };
+                    assert_eq!(cells.pairs, pairs);
                 }
-                if work.cells.is_empty() {
-                    break;
-                }
-                for cell in work.cells {
-                    trials.push(trial(plan, cell, trials.len() as u32, block));
-                    course.note(&trials[trials.len() - 1]);
-                }
+                assert_eq!(cells.failures.give_up(), study.is_given_up(&trials, cell));
             }
-            // Shapes of ranks end together.
-            let has_ranks = plan.threads[0].ranks().is_some();
-            assert!(narrower || has_ranks, "one group ends before the other");
-            assert!(trials.last().is_some_and(|trial| trial.block > 150), "{}", trials.len());
+            if work.cells.is_empty() {
+                break;
+            }
+            for cell in work.cells {
+                trials.push(trial(plan, cell, trials.len() as u32, block));
+                course.note(&trials[trials.len() - 1]);
+            }
         }
+        // Shapes of ranks end together.
+        let has_ranks = plan.threads[0].ranks().is_some();
+        assert!(narrower || has_ranks, "one group ends before the other");
+        assert!(trials.last().is_some_and(|trial| trial.block > 150), "{}", trials.len());
     }
 }
