@@ -1,5 +1,6 @@
-//! Measured reloads against what the same loops see themselves: `cargo bench -p stayput-profile --bench reload [-- l2|l3] [64|256|1024|stream]`. Machines differ and
-//! are busy, so that nothing fails here; it prints what was found.
+//! Measured reloads against what the same loops see themselves: `cargo bench -p stayput-profile --bench reload -- [l2|l3] [64|256|1024|stream]...`.
+//! Machines differ and are busy, so that nothing fails here; it prints what was found, and, unless loops are named, how often control against
+//! control claims something.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed bench")]
 
