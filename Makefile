@@ -10,7 +10,7 @@ STAYPUT = $(RELEASE)/stayput
 CPUS = all
 SET = all
 
-.PHONY: install uninstall study test test-kernel bench bench-workloads graphs setup build fuzz clean
+.PHONY: install uninstall study test test-on-slurm test-others test-kernel bench bench-workloads graphs setup build fuzz clean
 
 setup:
 	@./setup.sh build
@@ -57,7 +57,15 @@ test:
 	cargo fmt --all --check
 	git ls-files '*.c' '*.h' | xargs -r clang-format --dry-run -Werror
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-run
+	@$(MAKE) --no-print-directory --jobs 2 test-on-slurm test-others
+
+# They wait for Slurm's daemons more than for a CPU, and run beside all others. Of these two jobs a make that a test starts must not know.
+ON_SLURM = slurm_ranks:: slurm_simulations:: slurm_studies::
+test-on-slurm:
+	MAKEFLAGS= cargo test --workspace --locked --test slurm
+test-others:
+	MAKEFLAGS= cargo test --workspace --locked -- $(addprefix --skip=,$(ON_SLURM))
 
 # Two guests at once, however many CPUs there are: what runs in them waits for the clock as often as for a CPU. Without what it
 # takes, the tests say what is missing and pass. Results: target/kernel/*.json.

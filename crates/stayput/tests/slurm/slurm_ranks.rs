@@ -1,11 +1,7 @@
 //! Ranks that `srun` starts, on a real Slurm: runs and studies in a job, and what Slurm makes of our exports.
-#![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
 
-#[allow(dead_code, reason = "other tests need more of it")]
-mod cluster;
-
-use cluster::desk::{Desk, text};
-use cluster::{Cluster, NODES, lacking};
+use crate::cluster::desk::{Desk, text};
+use crate::cluster::{Cluster, NODES, lacking};
 use machine::{CpuSet, Machine, RankPolicy, RankShape, RankSyntax};
 use serde_json::Value;
 use std::fs;

@@ -1,13 +1,8 @@
 //! Simulations on a real Slurm of three nodes, which each test starts for itself: the same bytes as here, whatever becomes of tasks and of
 //! the command.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[allow(dead_code, reason = "other tests need more of it")]
-mod cluster;
-
-use cluster::desk::{Desk, one_sentence, text};
-use cluster::{NODES, lacking, wait_until};
+use crate::cluster::desk::{Desk, one_sentence, text};
+use crate::cluster::{NODES, lacking, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;

@@ -1,12 +1,8 @@
 //! Studies on a real Slurm of three nodes, which each test starts for itself and which is gone afterwards: what they come to when all goes
 //! well, and when it doesn't.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod cluster;
-
-use cluster::desk::{Desk, one_sentence, text};
-use cluster::{Cluster, NODES, lacking, wait_until};
+use crate::cluster::desk::{Desk, one_sentence, text};
+use crate::cluster::{Cluster, NODES, lacking, wait_until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
