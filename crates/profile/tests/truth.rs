@@ -8,6 +8,7 @@ use ::profile::profile::{Potential, Source, Waker};
 use ::profile::watching::profile;
 use ::profile::{CallKind, Collector, Profile, Program, Target, Watched, collector};
 use libbpf_rs::query::ProgInfoIter;
+use libtest_mimic::{Arguments, Trial};
 use machine::{CpuId, Machine};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -43,10 +44,6 @@ fn main() {
     if let Some(at) = words.iter().position(|word| word == SUBJECT) {
         return subject(&words[at + 1]);
     }
-    if words.iter().any(|word| word == "--list") {
-        return;
-    }
-    let filter = words.iter().skip(1).find(|word| !word.starts_with('-'));
     let tests: [(&str, fn()); 14] = [
         ("bursts_blocks_and_cpu_time_are_those_of_the_program", bursts_blocks_and_cpu_time_are_those_of_the_program),
         ("every_wait_is_counted_by_what_it_waits_for", every_wait_is_counted_by_what_it_waits_for),
@@ -66,15 +63,18 @@ fn main() {
         ("perf_sched_counts_the_same", perf_sched_counts_the_same),
         ("only_the_profiler_gives_up_capabilities", only_the_profiler_gives_up_capabilities),
     ];
-    if let Err(refused) = collector::check() {
-        return println!("skipped: {refused}");
-    }
-    for (name, test) in tests {
-        if filter.is_none_or(|filter| name.contains(filter.as_str())) {
+    let refused = collector::check().err();
+    refused.iter().for_each(|refused| println!("skipped: {refused}"));
+    let trial = |(name, test): (&'static str, fn())| {
+        let run = move || {
             passes(name, test);
-            println!("test {name} ... ok");
-        }
-    }
+            Ok(())
+        };
+        Trial::test(name, run).with_ignored_flag(refused.is_some())
+    };
+    // One by one: they measure.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, tests.map(trial).into()).exit();
 }
 
 /// Some kernels of virtual machines leave out switches without a trace, now and then: what is counted wrongly by us is so each time.

@@ -9,6 +9,7 @@ mod wire;
 use ::profile::trace::TraceTo;
 use ::profile::watching::profile_and_trace;
 use ::profile::{CallKind, Profile, Program, Target, collector};
+use libtest_mimic::{Arguments, Trial};
 use machine::Machine;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
@@ -35,25 +36,24 @@ fn main() {
     if let Some(at) = words.iter().position(|word| word == SUBJECT) {
         return subject(&words[at + 1]);
     }
-    if words.iter().any(|word| word == "--list") {
-        return;
-    }
-    let filter = words.iter().skip(1).find(|word| !word.starts_with('-'));
     let tests: [(&str, fn()); 4] = [
         ("every_slice_is_what_was_counted", every_slice_is_what_was_counted),
         ("strangers_have_no_names", strangers_have_no_names),
         ("what_a_killed_profile_leaves_is_whole_packets", what_a_killed_profile_leaves_is_whole_packets),
         ("what_is_lost_is_told_and_counted_all_the_same", what_is_lost_is_told_and_counted_all_the_same),
     ];
-    if let Err(refused) = collector::check() {
-        return println!("skipped: {refused}");
-    }
-    for (name, test) in tests {
-        if filter.is_none_or(|filter| name.contains(filter.as_str())) {
+    let refused = collector::check().err();
+    refused.iter().for_each(|refused| println!("skipped: {refused}"));
+    let trial = |(name, test): (&str, fn())| {
+        let run = move || {
             test();
-            println!("test {name} ... ok");
-        }
-    }
+            Ok(())
+        };
+        Trial::test(name, run).with_ignored_flag(refused.is_some())
+    };
+    // One by one: they measure.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, tests.map(trial).into()).exit();
 }
 
 // Subjects.
