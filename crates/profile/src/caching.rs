@@ -80,7 +80,7 @@ pub fn with_reloads(
 
 /// CPU time for a reference, at least, in ns, of an emulator that models caches, for each of its CPUs: they take turns, in which the clock of
 /// all of them goes on.
-const LEAST_REFERENCE_NS: f64 = 400.0;
+const LEAST_REFERENCE_NS: f64 = 100.0;
 
 /// `workload` whose processes refer at random to as many lines as they touch in a slice, each once on average in the CPU time in which they
 /// were seen to, or so slowly that an emulator of `cpus` CPUs keeps up; none where that isn't known of any of its programs. It is for counting misses:
@@ -136,16 +136,16 @@ mod tests {
         let profile = Profile { programs: programs.into(), ..Profile::default() };
         let mut inferred = Inferred::new(&profile, &[&profile.programs[0], &profile.programs[1]], &[1, 2]);
         assert_eq!(with_touched(&workload, &inferred, 1), None);
-        (inferred.programs[1].touched_kib, inferred.programs[1].touched_ms) = (Some(512.0), Some(4.0));
+        (inferred.programs[1].touched_kib, inferred.programs[1].touched_ms) = (Some(512.0), Some(1.0));
         inferred.programs[0].touched_kib = Some(1_024.0);
         let footprints = |cpus: u32| {
             let touching = with_touched(&workload, &inferred, cpus).unwrap();
             let of_job = |job: &sim::Job| (job.process.memory.reload_lines, job.process.memory.pass_us);
             touching.jobs.iter().map(of_job).collect::<Vec<_>>()
         };
-        assert_eq!(footprints(1), [(16_384.0, 6_553.6), (8_192.0, 4_000.0), (8_192.0, 4_000.0)]);
+        assert_eq!(footprints(1), [(16_384.0, 1_638.4), (8_192.0, 1_000.0), (8_192.0, 1_000.0)]);
         // By turns, each goes slower.
-        assert_eq!(footprints(2), [(16_384.0, 13_107.2), (8_192.0, 6_553.6), (8_192.0, 6_553.6)]);
+        assert_eq!(footprints(2), [(16_384.0, 3_276.8), (8_192.0, 1_638.4), (8_192.0, 1_638.4)]);
         inferred.programs.iter_mut().for_each(|program| program.touched_kib = Some(0.0));
         assert_eq!(with_touched(&workload, &inferred, 1), None);
     }

@@ -7,8 +7,8 @@
 //! One process is forked for each of the workload's. It does what the simulator's process of the same number does, with the same
 //! draws ([`sim::course`]): work is CPU time that it has had, during which it goes through its memory; a semaphore is a sleep; locks and
 //! barriers lie in memory that all have in common, and each attempt at one that is not free ends with `sched_yield`, as each
-//! attempt ends a dispatch interval in the simulator. As it arrives, a process lets the kernel place it as one that begins; who arrives at
-//! another's end is forked then.
+//! attempt ends a dispatch interval in the simulator. As it arrives, a process lets the kernel place it as one that begins; those of a job
+//! whose processes arrive at one another's ends are forked then.
 //!
 //! Each process sees for itself when it was taken off its CPU: wall time went on then and its CPU time did not. What it saw is a
 //! list of [`sim::Interval`]s, the very form in which the simulator shows its dispatches, so that a [`Trace`] of either world is

@@ -84,14 +84,14 @@ impl Process<'_> {
             return;
         }
         // Those that arrive together are counted before any of them begins: they wait for one another at their first barrier, however late the
-        // CPU of one comes. Who arrives at another's end is counted there.
+        // CPU of one comes. Who is forked as it arrives is counted where it is let in.
         let arrives_alone = self.replay.workload.jobs[self.job].gap_ms.is_some();
         if !arrives_alone && !self.is_kept_waiting() {
             self.job_state().arrive();
         }
         // Its memory is mapped and its page tables are filled before it is counted: none of that is measured. What opens the gate
-        // is set 20 ms ahead of the start, and everybody sleeps until then, so that being woken first is no head start. Who arrives at
-        // another's end is forked then, and passes.
+        // is set 20 ms ahead of the start, and everybody sleeps until then, so that being woken first is no head start. Who is forked as it
+        // arrives passes.
         self.arena.ready[0].fetch_add(1, AcqRel);
         self.arena.begun[0].wait();
         let start_ns = self.arena.start_ns();
@@ -133,9 +133,20 @@ impl Process<'_> {
         self.replay.workload.jobs[self.job].at_once
     }
 
-    /// Whether it arrives at another's end.
+    /// Whether it is forked as it arrives: at the beginning, where more of its job come as others end, or at another's end.
     pub(crate) fn is_kept_waiting(&self) -> bool {
-        self.at_once().is_some_and(|at_once| self.in_job >= at_once)
+        self.arrives_first() || self.at_once().is_some_and(|at_once| self.in_job >= at_once)
+    }
+
+    /// Whether it is there at the beginning, and more of its job come as others end.
+    pub(crate) fn arrives_first(&self) -> bool {
+        self.arrival_ns == 0 && self.at_once().is_some_and(|at_once| self.in_job < at_once)
+    }
+
+    /// Lets it arrive at the beginning.
+    pub(crate) fn admit_first(&self) {
+        self.job_state().arrive();
+        self.state().arrived.set(0);
     }
 
     /// Lets the next process of the job arrive, where one does when another ends.
@@ -171,7 +182,7 @@ impl Process<'_> {
             Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
                 .map_err(|errno| (SetupStep::Nice, errno))?;
         }
-        // It is mapped already for who arrives at another's end.
+        // It is mapped already for who is forked as it arrives.
         if self.is_kept_waiting() {
             return Ok(());
         }
@@ -377,7 +388,7 @@ impl Execution<'_> {
 const LEAST_BLOCK_NS: u64 = 20_000;
 
 /// Sleeps until a time on the clock.
-fn sleep_until(ns: u64) {
+pub(crate) fn sleep_until(ns: u64) {
     let time = TimeSpec::from_duration(Duration::from_nanos(ns));
     while clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &time) == Err(Errno::EINTR) {}
 }

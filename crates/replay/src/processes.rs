@@ -6,7 +6,7 @@ use crate::groups::Groups;
 use crate::haste::Haste;
 use crate::memory::{self, Kept};
 use crate::presence::now_ns;
-use crate::process::Process;
+use crate::process::{Process, sleep_until};
 use crate::{Recording, Replay, ReplayError};
 use machine::CpuId;
 use nix::errno::Errno;
@@ -71,7 +71,7 @@ pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
 }
 
 impl<'a> Processes<'a> {
-    /// Forks all processes but those that arrive at another's end.
+    /// Forks all processes but those that are forked as they arrive.
     fn fork(
         replay: &'a Replay<'_>,
         arena: &'a Arena,
@@ -127,7 +127,17 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// Forks those for which another has ended: now, as whoever starts programs one after the other does, so that the kernel places them
+    /// Lets those arrive that are forked at the beginning, which is at `start_ns`.
+    fn admit_first(&self, start_ns: u64) {
+        let mut first =
+            self.waiting.iter().map(|&(number, _)| &self.described[number]).filter(|it| it.arrives_first()).peekable();
+        if first.peek().is_some() {
+            sleep_until(start_ns);
+        }
+        first.for_each(Process::admit_first);
+    }
+
+    /// Forks those that have arrived: now, as whoever starts programs one after the other does, so that the kernel places them
     /// as it does those.
     fn start_admitted(&mut self) -> Result<(), ReplayError> {
         let states = &self.arena.states;
@@ -163,6 +173,7 @@ impl<'a> Processes<'a> {
         // Waking thousands takes milliseconds: the start lies behind that, and each sleeps until then by itself.
         let start_ns = now_ns() + RUN_UP_NS;
         arena.begin(start_ns);
+        self.admit_first(start_ns);
         let latest_ns = start_ns.saturating_add(arena.horizon_ns).saturating_add(GRACE_S * SECOND_NS);
         loop {
             self.reap(arena)?;
