@@ -409,6 +409,14 @@ fn who_is_kept_waiting_arrives_when_another_ends() {
         &["--seconds", "0.2"],
     );
     assert!(cut.stays.iter().all(|stay| stay.process < 2));
+    // Nobody of a job that comes later is there before.
+    let later = replay(
+        "name = \"w\"\n[[jobs]]\nname = \"w\"\nprocesses = 4\nat_once = 2\narrival_ms = 50\nprocess.work_ms = { constant = 5 }\n",
+        &[],
+    );
+    let first_ns = later.stays.iter().map(|stay| stay.from_ns).min();
+    assert!(first_ns.unwrap() >= 50_000_000, "{first_ns:?}");
+    assert_eq!(later.stays.iter().filter(|stay| stay.end == "exit").count(), 4);
 }
 
 /// The processes whose parent is `pid`.

@@ -184,6 +184,15 @@ pub(crate) fn mean(
     Some(Estimated::from_values(&values)?.within(metric.unit.range()))
 }
 
+/// Each of `samples` with the replicate of the same draws among `reference`, where there is one.
+pub(crate) fn twins<'a>(
+    samples: &[&'a Sample],
+    reference: &[&'a Sample],
+) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
+    let twin = |sample: &Sample| reference.iter().find(|other| other.replicate == sample.replicate).copied();
+    samples.iter().filter_map(move |&sample| Some((sample, twin(sample)?)))
+}
+
 /// The mean of the logarithms by how many times `value` is that of the replicate with the same draws among `reference`; none where
 /// one of them has no logarithm.
 pub(crate) fn mean_log_ratio(
@@ -192,9 +201,7 @@ pub(crate) fn mean_log_ratio(
     metric: &Metric,
     value: impl Fn(&Sample, &Metric) -> Option<f64>,
 ) -> Option<Estimated> {
-    let twin = |sample: &Sample| reference.iter().find(|other| other.replicate == sample.replicate);
-    let pairs = samples.iter().filter_map(|sample| Some((sample, twin(sample)?)));
-    let logs = pairs.map(|(sample, twin)| {
+    let logs = twins(samples, reference).map(|(sample, twin)| {
         let log = (value(sample, metric)? / value(twin, metric)?).ln();
         log.is_finite().then_some(log)
     });

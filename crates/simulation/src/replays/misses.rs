@@ -3,7 +3,7 @@
 use super::ReplayPlan;
 use super::agreement::L2_MISSES;
 use crate::metrics::{MISSES, WORK};
-use crate::results::{Estimated, mean_log_ratio, samples};
+use crate::results::{Estimated, mean_log_ratio, samples, twins};
 use crate::verdict::{Change, Direction};
 use serde::Serialize;
 use sim::cache::Order;
@@ -122,8 +122,7 @@ fn change(samples: &[&Sample], reference: &[&Sample], metric: &Metric) -> Option
 /// The mean of `samples` over that of their twins in `reference`, with the interval that the residuals give (the ratio estimator: Cochran,
 /// Sampling Techniques, 1977, 6.4); none where nobody among those missed anything.
 fn ratio_of_means(samples: &[&Sample], reference: &[&Sample], metric: &Metric) -> Option<Estimated> {
-    let twin = |sample: &Sample| reference.iter().find(|other| other.replicate == sample.replicate);
-    let pairs = samples.iter().filter_map(|sample| Some((sample, twin(sample)?)));
+    let pairs = twins(samples, reference);
     let numbers = pairs.map(|(sample, twin)| Some((comparable(sample, metric)?, comparable(twin, metric)?)));
     let numbers: Vec<(f64, f64)> = numbers.collect::<Option<_>>()?;
     let [sum, of_twins] = numbers.iter().fold([0.0; 2], |[sum, of_twins], (own, twin)| [sum + own, of_twins + twin]);
